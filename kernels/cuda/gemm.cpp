@@ -8,14 +8,14 @@
 #include "kernels/cuda/memory_bound/check.h"
 
 namespace weft::cuda {
-namespace {
-
 cudaDataType_t cuda_type(DType dtype) {
   if (dtype == DType::kFloat8E4M3) return CUDA_R_8F_E4M3;
   if (dtype == DType::kFloat8E5M2) return CUDA_R_8F_E5M2;
   if (dtype == DType::kFloat16) return CUDA_R_16F;
   return dtype == DType::kBFloat16 ? CUDA_R_16BF : CUDA_R_32F;
 }
+
+namespace {
 
 const char* name_of(Epilogue epilogue) {
   switch (epilogue) {
@@ -107,14 +107,10 @@ Gemm::Gemm(cudaStream_t stream, std::string device_name, const std::string& tabl
     : stream_(stream), device_name_(std::move(device_name)), table_(table_path) {
   std::replace(device_name_.begin(), device_name_.end(), ' ', '_');
   CUBLAS_CHECK(cublasLtCreate(&handle_));
-  CUDA_CHECK(cudaEventCreate(&start_));
-  CUDA_CHECK(cudaEventCreate(&stop_));
 }
 
 Gemm::~Gemm() {
   plans_.clear();
-  cudaEventDestroy(start_);
-  cudaEventDestroy(stop_);
   cublasLtDestroy(handle_);
 }
 

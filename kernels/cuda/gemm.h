@@ -2,10 +2,10 @@
 //
 // The descriptors, layouts and the algorithm that cuBLASLt needs are made at a problem's first use
 // and kept. The choice comes from the table of algorithms; for a problem that it lacks, it is the
-// heuristic's first choice. While timing is on (tune() of the backend), the heuristic's candidates
-// are timed on the operands of the call instead, and the choice is added to the table. So a restart
-// with the same table repeats the same bits. Candidates that add split-K parts with atomics are
-// never taken.
+// heuristic's first choice. While timing is on (tune() of the backend), the heuristic's candidates, and
+// others that are proved right first, are timed on the operands of the call instead, and the choice is
+// added to the table. So a restart with the same table repeats the same bits. Candidates that add
+// split-K parts with atomics are never taken.
 #pragma once
 
 #include <cublasLt.h>
@@ -19,48 +19,12 @@
 #include <vector>
 
 #include "kernels/cuda/algorithm_table.h"
-#include "kernels/tensor.h"
+#include "kernels/cuda/gemm_problem.h"
+#include "kernels/cuda/gemm_timer.h"
 
 namespace weft::cuda {
 
-enum class Epilogue : uint8_t {
-  kNone,
-  kBias,          // D += bias (m), of the output's type
-  kDGelu,         // D *= gelu_tanh'(aux)
-  kBiasGradient,  // bias (n), fp32 = sums of B's columns over k
-};
-
-// Where the matrices of a batch of equal products lie, in elements of their types: columns `ld` apart, and
-// the matrices of one product after those of the one before `stride` apart.
-struct GemmBatch {
-  int64_t count = 0;  // 0: one product, whose columns have no padding
-  int64_t lda = 0, stride_a = 0, ldb = 0, stride_b = 0, ldd = 0, stride_d = 0;
-  bool operator==(const GemmBatch&) const = default;
-};
-
-// D (m,n) = op(A) (m,k) * op(B) (k,n), column-major as in BLAS. With `accumulate`, which needs an fp32
-// D, the product is added to D. A product of fp8 operands is multiplied with their scales, which are
-// numbers on the device.
-struct GemmProblem {
-  int64_t m = 0, n = 0, k = 0;
-  bool transpose_a = false, transpose_b = false;
-  DType inputs = DType::kFloat32, output = DType::kFloat32;
-  std::optional<DType> b_input = {};  // the type of B where it is not `inputs`; fp8 only
-  bool sums_fast = false;             // fp8: adds up in fewer digits than fp32 has
-  Epilogue epilogue = Epilogue::kNone;
-  bool accumulate = false;
-  GemmBatch batch = {};
-  bool operator==(const GemmProblem&) const = default;
-};
-
-struct GemmOperands {
-  void* d = nullptr;
-  const void* a = nullptr;
-  const void* b = nullptr;
-  void* bias = nullptr;                                // written by kBiasGradient only
-  void* aux = nullptr;                                 // (m,n)
-  const float *a_scale = nullptr, *b_scale = nullptr;  // of fp8 operands
-};
+cudaDataType_t cuda_type(DType dtype);
 
 class Gemm {
  public:
@@ -81,8 +45,10 @@ class Gemm {
   AlgorithmTable& table() { return table_; }
   const AlgorithmTable& table() const { return table_; }
   // With timing on, run() and fused_is_faster() time what the table lacks. They wait for the device
-  // then, and where a product accumulates they take memory of D's size for that time.
-  void set_timing(bool timing) { timing_ = timing; }
+  // then, and they take memory: for a copy of the operands and two results.
+  void set_timing(bool timing);
+  // How many algorithms timing has found to be fast and wrong.
+  int num_refused() const { return num_refused_; }
   // Makes the next use of each problem ask the table again.
   void forget_choices();
 
@@ -119,14 +85,18 @@ class Gemm {
   std::unique_ptr<Plan> make_plan(const GemmProblem& problem) const;
   std::vector<cublasLtMatmulAlgo_t> candidates(const Plan& plan) const;
   void choose_algorithm(Plan& plan, const GemmProblem& problem, const GemmOperands& operands);
-  cublasLtMatmulAlgo_t fastest(Plan& plan, const std::vector<cublasLtMatmulAlgo_t>& algorithms,
-                               const GemmProblem& problem, const GemmOperands& operands);
+  bool is_supported(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm) const;
+  std::optional<cublasLtMatmulAlgo_t> find_twin(Plan& plan, const GemmProblem& problem);
+  // Returns the fastest algorithm (gemm_search.cpp). The product must be repeatable.
+  class Search;
+  cublasLtMatmulAlgo_t search(Plan& plan, const std::vector<cublasLtMatmulAlgo_t>& algorithms,
+                              const GemmProblem& problem, const GemmOperands& operands);
+  // Returns what keeps the GPU's memory busy for an ExactCheck.
+  std::function<void(cudaStream_t)> disturb();
   static void set_scales(Plan& plan, const GemmOperands& operands);
   cublasStatus_t try_launch(Plan& plan, const cublasLtMatmulAlgo_t& algorithm,
                             const GemmOperands& operands);
   void launch(Plan& plan, const cublasLtMatmulAlgo_t& algorithm, const GemmOperands& operands);
-  // Returns the median time of each work. They are measured in turns.
-  std::vector<float> median_ms(const std::vector<std::function<void()>>& works, int turns);
   std::string key_of(const GemmProblem& problem) const;
   // Only tune() follows the file: what it has not prepared (shorter sequences of a curriculum) gets the
   // heuristic's first choice, which is the same on all ranks.
@@ -139,7 +109,8 @@ class Gemm {
   AlgorithmTable table_;
   bool timing_ = false;
   cublasLtHandle_t handle_ = nullptr;
-  cudaEvent_t start_ = nullptr, stop_ = nullptr;
+  std::unique_ptr<GemmTimer> timer_;  // while timing is on
+  int num_refused_ = 0;
   void* workspace_ = nullptr;
   std::unordered_map<GemmProblem, std::unique_ptr<Plan>, Hash> plans_;
   std::unordered_map<GemmProblem, bool, Hash> fused_;

@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "kernels/cuda/exact_check.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/memory_bound/check.h"
 
@@ -61,6 +62,12 @@ bool Gemm::fused_is_faster(const GemmProblem& fused, const GemmProblem& plain,
   if (fused_plan.found) {
     const std::string key = key_of(fused) + ",fused";
     std::optional<std::string> known = find_choice(key);
+    if (!known && timing_ && fused.accumulate) {
+      GemmProblem twin = fused;
+      twin.accumulate = false;
+      known = find_choice(key_of(twin) + ",fused");
+      if (known) table_.add(key, *known);
+    }
     if (!known && timing_) {
       Plan& plain_plan = plan_of(plain, operands);
       const TemporaryMemory stand_in(stand_in_bytes(fused, operands));
@@ -73,10 +80,10 @@ bool Gemm::fused_is_faster(const GemmProblem& fused, const GemmProblem& plain,
       bool wins = !plain_plan.found;
       if (plain_plan.found) {
         run_plain();  // warms up the kernels that `rest` launches
-        const std::vector<float> ms = median_ms({run_fused, run_plain}, 15);
+        const std::vector<float> ms = timer_->in_turns_or_blocks({run_fused, run_plain}, 15);
         wins = ms[0] < ms[1];
       }
-      known = wins ? "1" : "0";
+      known = std::string(1, wins ? '1' : '0');
       table_.add(key, *known);
     }
     // Where it is timed, the plain product's algorithm gets into the table, too. It counts as in use
@@ -124,6 +131,39 @@ std::vector<cublasLtMatmulAlgo_t> Gemm::candidates(const Plan& plan) const {
   return algorithms;
 }
 
+bool Gemm::is_supported(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm) const {
+  cublasLtMatmulHeuristicResult_t result = {};
+  return cublasLtMatmulAlgoCheck(handle_, plan.description, plan.a, plan.b, plan.d, plan.d,
+                                 &algorithm, &result) == CUBLAS_STATUS_SUCCESS &&
+         result.workspaceSize <= static_cast<size_t>(kWorkspaceBytes);
+}
+
+void Gemm::set_timing(bool timing) {
+  timer_ = timing ? std::make_unique<GemmTimer>(stream_) : nullptr;
+  timing_ = timing;
+}
+
+// Returns the algorithm of the same product without `accumulate`, where that has one and it is right
+// here, too. Reading D costs all algorithms the same, so the fastest remains.
+std::optional<cublasLtMatmulAlgo_t> Gemm::find_twin(Plan& plan, const GemmProblem& problem) {
+  if (!problem.accumulate || !ExactCheck::covers(problem)) return std::nullopt;
+  GemmProblem twin = problem;
+  twin.accumulate = false;
+  const std::optional<std::string> text = find_choice(key_of(twin));
+  cublasLtMatmulAlgo_t algorithm;
+  if (!text || !try_parse(*text, &algorithm) || !is_supported(plan, algorithm)) return std::nullopt;
+  const auto run = [&](const cublasLtMatmulAlgo_t& a) {
+    return [this, &plan, a](const GemmOperands& operands) { return try_launch(plan, a, operands); };
+  };
+  try {
+    ExactCheck check(stream_, problem, workspace_, kWorkspaceBytes, disturb());
+    if (check.agree(run(plan.algorithm), run(algorithm))) return algorithm;
+  } catch (const DeviceOutOfMemory&) {
+    // The search that follows needs less.
+  }
+  return std::nullopt;
+}
+
 void Gemm::choose_algorithm(Plan& plan, const GemmProblem& problem, const GemmOperands& operands) {
   const std::string key = key_of(problem);
   std::optional<std::string> text = find_choice(key);
@@ -134,67 +174,19 @@ void Gemm::choose_algorithm(Plan& plan, const GemmProblem& problem, const GemmOp
     if (!plan.found) return;
     plan.algorithm = algorithms.front();
     if (!timing_) return;
-    text = hex_of(fastest(plan, algorithms, problem, operands));
+    std::optional<cublasLtMatmulAlgo_t> algorithm = find_twin(plan, problem);
+    if (!algorithm) {
+      const TemporaryMemory stand_in(stand_in_bytes(problem, operands));
+      algorithm = search(plan, algorithms, problem, with_stand_in(operands, stand_in));
+    }
+    text = hex_of(*algorithm);
     table_.add(key, *text);
   }
-  cublasLtMatmulHeuristicResult_t result = {};
-  plan.found = try_parse(*text, &plan.algorithm) &&
-               cublasLtMatmulAlgoCheck(handle_, plan.description, plan.a, plan.b, plan.d, plan.d,
-                                       &plan.algorithm, &result) == CUBLAS_STATUS_SUCCESS &&
-               result.workspaceSize <= static_cast<size_t>(kWorkspaceBytes);
+  plan.found = try_parse(*text, &plan.algorithm) && is_supported(plan, plan.algorithm);
   if (!plan.found)
     throw std::runtime_error((table_.has_file() ? table_.path() : "the stored GEMM algorithms") +
                              ": the entry of " + key +
                              " is not an algorithm of this cuBLASLt; remove the file to time anew");
-}
-
-// Times all candidates briefly, then the best in turns, so that a drifting clock (a GPU at its
-// power limit) drifts for all of them alike. The choice is final.
-cublasLtMatmulAlgo_t Gemm::fastest(Plan& plan, const std::vector<cublasLtMatmulAlgo_t>& algorithms,
-                                   const GemmProblem& problem, const GemmOperands& operands) {
-  constexpr size_t kFinalists = 6;
-  constexpr int kTurns = 15;
-  const TemporaryMemory stand_in(stand_in_bytes(problem, operands));
-  const GemmOperands safe = with_stand_in(operands, stand_in);
-  std::vector<std::pair<float, size_t>> ranking;
-  for (size_t i = 0; i < algorithms.size(); ++i) {
-    const cublasStatus_t status = try_launch(plan, algorithms[i], safe);
-    if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
-        status == CUBLAS_STATUS_ARCH_MISMATCH) {
-      continue;  // this candidate cannot run
-    }
-    CUBLAS_CHECK(status);
-    ranking.emplace_back(median_ms({[&] { launch(plan, algorithms[i], safe); }}, 3)[0], i);
-  }
-  if (ranking.empty()) return algorithms.front();
-  std::sort(ranking.begin(), ranking.end());
-  ranking.resize(std::min(ranking.size(), kFinalists));
-  std::vector<std::function<void()>> finalists;
-  for (const auto& [ms, i] : ranking)
-    finalists.emplace_back([&, i = i] { launch(plan, algorithms[i], safe); });
-  const std::vector<float> times = median_ms(finalists, kTurns);
-  const auto best = std::min_element(times.begin(), times.end()) - times.begin();
-  return algorithms[ranking[static_cast<size_t>(best)].second];
-}
-
-std::vector<float> Gemm::median_ms(const std::vector<std::function<void()>>& works, int turns) {
-  std::vector<std::vector<float>> times(works.size());
-  for (int turn = 0; turn < turns; ++turn) {
-    for (size_t i = 0; i < works.size(); ++i) {
-      CUDA_CHECK(cudaEventRecord(start_, stream_));
-      works[i]();
-      CUDA_CHECK(cudaEventRecord(stop_, stream_));
-      CUDA_CHECK(cudaEventSynchronize(stop_));
-      CUDA_CHECK(cudaEventElapsedTime(&times[i].emplace_back(), start_, stop_));
-    }
-  }
-  std::vector<float> medians;
-  for (std::vector<float>& samples : times) {
-    const auto middle = samples.begin() + turns / 2;
-    std::nth_element(samples.begin(), middle, samples.end());
-    medians.push_back(*middle);
-  }
-  return medians;
 }
 
 }  // namespace weft::cuda

@@ -3,6 +3,8 @@
 // Operands are random, because matrix units draw less power and run faster on zeros. They take the
 // memory of the largest product, which is released before the run allocates its own.
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <cstddef>
 
 #include "kernels/check_shapes.h"
@@ -129,6 +131,20 @@ class Operands {
   TemporaryMemory inp_, out_, pre_, weight_, dweight_, bias_, dbias_;
 };
 
+// Tells what a user may wonder about: a long start, and a library that computes wrongly.
+std::string note_of_search(int num_refused, std::chrono::duration<double> time) {
+  constexpr double kLongSeconds = 3;
+  std::string note;
+  if (time.count() > kLongSeconds)
+    note = "the matrix products' algorithms were timed for " +
+           std::to_string(std::lround(time.count())) + " s; the next run finds the choices\n";
+  if (num_refused > 0)
+    note += std::to_string(num_refused) +
+            " fast algorithms of cuBLASLt gave other numbers than its first choice, and are not "
+            "taken\n";
+  return note;
+}
+
 }  // namespace
 
 void CudaBackend::time_products(const WorkspaceShape& shape) {
@@ -164,6 +180,8 @@ std::string CudaBackend::tune(const WorkspaceShape& shape) {
   const int64_t num_bytes = workspace_bytes(shape);
   void* const old_workspace = gemm_->workspace();
   const int64_t old_bytes = old_workspace == nullptr ? 0 : Gemm::kWorkspaceBytes + scratch_bytes_;
+  const auto start = std::chrono::steady_clock::now();
+  const int refused_before = gemm_->num_refused();
   std::string note;
   const auto restore = [&] {
     gemm_->set_timing(false);
@@ -184,6 +202,8 @@ std::string CudaBackend::tune(const WorkspaceShape& shape) {
     restore();
     throw;
   }
+  note += note_of_search(gemm_->num_refused() - refused_before,
+                         std::chrono::steady_clock::now() - start);
   const std::string unkept = gemm_->table().store();
   return unkept.empty() ? note : note + unkept + "\n";
 }

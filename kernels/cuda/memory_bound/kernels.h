@@ -24,6 +24,14 @@ void gelu_forward(cudaStream_t stream, void* out, const void* pre, DType x, int6
 // dpre *= gelu'(pre), in place.
 void gelu_backward(cudaStream_t stream, void* dpre, const void* pre, DType x, int64_t n, Gelu gelu);
 
+// --- verify.cu ---
+// Fills n elements with whole numbers in [-range, range].
+void fill_whole_numbers(cudaStream_t stream, void* data, DType type, int64_t n, int range,
+                        uint64_t seed);
+// *count += number of 4-byte words that differ; num_bytes is a multiple of 4.
+void count_different_words(cudaStream_t stream, uint64_t* count, const void* a, const void* b,
+                           int64_t num_bytes);
+
 // --- glu.cu; F is a multiple of 8 ---
 void glu_forward(cudaStream_t stream, void* out, const void* pre, DType x, int64_t N, int64_t F,
                  Glu glu);

@@ -1,0 +1,73 @@
+// Tells whether two algorithms compute the same product, to the bit.
+//
+// The operands are whole numbers a, b of [-R, R] with k R^2 <= 2^22. Every sum of some of a
+// result's products then is a whole number of at most 2^22, which fp32 holds exactly, so no
+// order of additions rounds: not split-K's, not that of matrix units, which align the numbers that they
+// add to the largest one (two binary digits are left for that). The one rounding is the last, to the
+// output's type, and it is the same for all. So the bound for the difference of two right results is
+// zero, whatever their algorithms. A product that is left out or added twice, a sum in a narrower type
+// and a row that is not written are all found: results are about R^2 sqrt(k) / 3, which is far more
+// digits than 16 bits have.
+#pragma once
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+
+#include <functional>
+
+#include "kernels/cuda/gemm_problem.h"
+#include "kernels/cuda/memory_bound/check.h"
+
+namespace weft::cuda {
+
+// The R above; smaller where an fp16 result would become infinite.
+int exact_range(int64_t k, DType output);
+
+class ExactCheck {
+ public:
+  // Enqueues one product on the check's stream.
+  using Run = std::function<cublasStatus_t(const GemmOperands&)>;
+
+  // Returns whether results are whole numbers: not in fp8, whose sums have fewer digits, and not behind
+  // an epilogue that approximates a function.
+  static bool covers(const GemmProblem& problem);
+
+  // Takes memory for the operands and for two results. `workspace` is the algorithms'; `disturb`
+  // enqueues work that keeps the memory and some multiprocessors busy on another stream.
+  ExactCheck(cudaStream_t stream, const GemmProblem& problem, void* workspace,
+             int64_t workspace_bytes, std::function<void(cudaStream_t)> disturb);
+  ~ExactCheck();
+  ExactCheck(const ExactCheck&) = delete;
+  ExactCheck& operator=(const ExactCheck&) = delete;
+
+  // Runs both and returns whether `candidate` gave the bits of `reference` every time: with operands at
+  // 256-byte and at 16-byte boundaries, alone and beside work of another stream, into memory that
+  // holds NaN, the workspace too, with nothing written around the result.
+  bool agree(const Run& reference, const Run& candidate);
+
+ private:
+  // A result with memory around it that must stay as it is.
+  struct Result {
+    explicit Result(const GemmProblem& problem);
+    int64_t d_bytes, bias_bytes;
+    TemporaryMemory d, bias;  // bias: its gradient
+  };
+
+  void fill_operands();
+  bool try_run(const Run& run, const Result& result, bool beside_others);
+  uint64_t count_differences();
+
+  cudaStream_t stream_;
+  cudaStream_t other_ = nullptr;
+  cudaEvent_t ready_ = nullptr;
+  GemmProblem problem_;
+  int range_;
+  void* workspace_;
+  int64_t workspace_bytes_;
+  std::function<void(cudaStream_t)> disturb_;
+  int64_t offset_bytes_ = 0;
+  TemporaryMemory a_, b_, bias_, differences_;
+  Result wanted_, got_;
+};
+
+}  // namespace weft::cuda
