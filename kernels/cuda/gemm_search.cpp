@@ -125,12 +125,11 @@ Algorithm Gemm::Search::fastest(const std::vector<Algorithm>& algorithms) {
 void Gemm::Search::drop_what_cannot_run(Candidates& candidates) {
   std::erase_if(candidates, [this](const Candidate& candidate) {
     const cublasStatus_t status = gemm_.try_launch(plan_, candidate.algorithm, operands_);
-    if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
-        status == CUBLAS_STATUS_ARCH_MISMATCH) {
-      return true;
-    }
-    CUBLAS_CHECK(status);
-    return false;
+    const bool cannot_run = status == CUBLAS_STATUS_NOT_SUPPORTED ||
+                            status == CUBLAS_STATUS_INVALID_VALUE ||
+                            status == CUBLAS_STATUS_ARCH_MISMATCH;
+    if (!cannot_run && !candidate.configuration) CUBLAS_CHECK(status);
+    return status != CUBLAS_STATUS_SUCCESS;
   });
 }
 

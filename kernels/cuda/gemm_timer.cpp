@@ -48,7 +48,7 @@ std::vector<float> GemmTimer::in_turns(const Works& works, int turns) {
     times[work_of(call % n, call / n, n)].push_back(elapsed_ms(call));
   std::vector<float> medians;
   for (std::vector<float>& samples : times) {
-    const auto middle = samples.begin() + turns / 2;
+    const auto middle = samples.begin() + (turns - 1) / 2;
     std::nth_element(samples.begin(), middle, samples.end());
     medians.push_back(*middle);
   }

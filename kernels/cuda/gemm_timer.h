@@ -27,7 +27,7 @@ class GemmTimer {
   // would outlast what it saves.
   static constexpr float kShortMs = 0.05F;
 
-  // Returns each work's median of `turns` times. Turns alternate in direction, so that a drifting
+  // Returns each work's median of `turns` times, the shorter of two. Turns alternate in direction, so that a drifting
   // clock drifts for all works alike.
   std::vector<float> in_turns(const Works& works, int turns);
 

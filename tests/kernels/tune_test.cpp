@@ -128,6 +128,44 @@ TEST_F(TuneTest, Fp16HasItsOwnChoices) {
   EXPECT_EQ(differences(run_products(*untuned, DType::kFloat16), wanted, tolerance), "");
 }
 
+// Products of this size are searched at length, beyond what the heuristic names.
+TEST_F(TuneTest, LargeProductsAreRightAndRepeat) {
+  constexpr WorkspaceShape kLarge{.B = 8, .T = 1024, .C = 2048, .F = 2048, .x = DType::kBFloat16};
+  const int64_t N = kLarge.B * kLarge.T, C = kLarge.C, F = kLarge.F;
+  const DType x = kLarge.x;
+  const Values inp = random_values(N * C, 1, x), dout = random_values(N * F, 2, x);
+  const Values weight = random_values(F * C, 3, x, 0.1), bias = random_values(F, 4, x);
+  const auto run = [&](Backend& backend) {
+    Arrays arrays(backend, kLarge);
+    const Tensor device_inp = arrays.make(x, {N, C}, inp);
+    const Tensor out = arrays.make(x, {N, F}), dweight = arrays.make(DType::kFloat32, {F, C});
+    const Tensor dbias = arrays.make(DType::kFloat32, {F});
+    backend.linear_forward(out, device_inp, arrays.make(x, {F, C}, weight),
+                           arrays.make(x, {F}, bias));
+    const Tensor device_dout = arrays.make(x, {N, F}, dout);
+    backend.linear_backward_weight(dweight, dbias, device_dout, device_inp, false);
+    backend.linear_backward_weight(dweight, dbias, device_dout, device_inp, true);
+    return Outputs{arrays.output("out", out), arrays.output("dweight", dweight),
+                   arrays.output("dbias", dbias)};
+  };
+  const auto tuned = create_cuda_backend(0, folder_ / "algorithms");
+  EXPECT_THAT(tuned->tune(kLarge), testing::Not(testing::HasSubstr("gave other numbers")));
+  const Outputs wanted = run(*tuned);
+  const auto other = create_cuda_backend(0, "");
+  other->use_algorithms(tuned->algorithms());
+  const Outputs got = run(*other);
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    EXPECT_EQ(got[i].values, wanted[i].values) << wanted[i].name;
+  }
+  const auto untuned = create_cuda_backend(0, "");
+  // Matrix units cut off digits where they add, so sums of 8192 products depend on their order.
+  const auto tolerance = [](DType dtype) {
+    return dtype == DType::kFloat32 ? Tolerance{1e-3, 1e-3, 1e-3}
+                                    : device_tolerance(dtype, Accuracy::kRounded);
+  };
+  EXPECT_EQ(differences(run(*untuned), wanted, tolerance), "");
+}
+
 TEST_F(TuneTest, AFileThatCannotBeWrittenIsANote) {
   std::ofstream(folder_ / "file") << "no folder";
   const auto backend = create_cuda_backend(0, folder_ / "file" / "algorithms");
