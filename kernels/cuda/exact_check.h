@@ -29,7 +29,7 @@ class ExactCheck {
   using Run = std::function<cublasStatus_t(const GemmOperands&)>;
 
   // Returns whether results are whole numbers: not in fp8, whose sums have fewer digits, and not behind
-  // an epilogue that approximates a function.
+  // an epilogue that approximates a function; and whether it is one product, not a batch.
   static bool covers(const GemmProblem& problem);
 
   // Takes memory for the operands and for two results. `workspace` is the algorithms'; `disturb`
