@@ -343,6 +343,10 @@ class Backend {
   virtual void quantize(const Quantize& args) = 0;
   virtual void fp8_product(const Fp8Product& args) = 0;
   virtual void update_fp8_scaling(const Fp8ScalingUpdate& args) = 0;
+  // Tells how far a product is from another one of the same operands: out (2) fp32 = {sum of (value -
+  // reference)^2, sum of reference^2}, plus out where `accumulate`. The order is fixed.
+  // value, reference x, of one shape.
+  virtual void squared_error(Tensor out, Tensor value, Tensor reference, bool accumulate) = 0;
 
   // --- activations: functions of what is stored, so backward can compute them again to the bit ---
   // out = gelu(pre). out, pre (N,F) x.

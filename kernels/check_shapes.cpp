@@ -532,6 +532,13 @@ void check_sample_losses(const Tensor& out, const Tensor& losses, const Tensor& 
   if (loss_mask) check.elements("loss_mask", loss_mask, DType::kFloat32, B * T);
 }
 
+void check_squared_error(const Tensor& out, const Tensor& value, const Tensor& reference) {
+  const Checker check("squared_error");
+  check.model_type("value", value);
+  check.elements("reference", reference, value.dtype(), value.num_elements());
+  check.elements("out", out, DType::kFloat32, 2);
+}
+
 void check_sum(const char* operation, const Tensor& out, const Tensor& inp) {
   const Checker check(operation);
   check.elements("inp", inp, DType::kFloat32, inp.num_elements());

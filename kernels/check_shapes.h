@@ -54,6 +54,7 @@ void check_cross_entropy_gradient(const Tensor& losses, const Tensor& logits,
                                   const Tensor& statistics, const Tensor& targets,
                                   const Tensor& loss_mask, int64_t first_word,
                                   int64_t vocabulary_size);
+void check_squared_error(const Tensor& out, const Tensor& value, const Tensor& reference);
 void check_sum(const char* operation, const Tensor& out, const Tensor& inp);
 void check_clip_coefficient(const Tensor& clip, const Tensor& sum_of_squares);
 void check_adamw(const AdamW& args);

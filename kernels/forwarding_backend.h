@@ -75,6 +75,9 @@ class ForwardingBackend : public Backend {
   void update_fp8_scaling(const Fp8ScalingUpdate& args) override {
     inner_->update_fp8_scaling(args);
   }
+  void squared_error(Tensor out, Tensor value, Tensor reference, bool accumulate) override {
+    inner_->squared_error(out, value, reference, accumulate);
+  }
   void gelu_forward(Tensor out, Tensor pre, Gelu gelu) override {
     inner_->gelu_forward(out, pre, gelu);
   }

@@ -47,8 +47,11 @@ ExitCode TrainLoop::train() {
     const GlobalBatch batch = train_loader_->next();
     ranks_.recorder().set_iteration(iteration() + 1);
     if (profiler_) profiler_->begin_step(iteration() + 1);
+    const int64_t shadow_interval = config_.fp8_shadow_interval.value_or(0);
     const bool has_updated = trainer_->step(
-        batch, {.learning_rate = lr_.current(), .params_norm = config_.log_params_norm});
+        batch, {.learning_rate = lr_.current(),
+                .params_norm = config_.log_params_norm,
+                .fp8_errors = shadow_interval > 0 && (iteration() + 1) % shadow_interval == 0});
     if (profiler_) profiler_->end_step();
     record_step(batch, has_updated, train_loader_->waited_ms() - waited_ms);
     // Those of the step before, while this one runs.

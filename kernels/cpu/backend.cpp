@@ -121,6 +121,10 @@ class CpuBackend final : public Backend {
     check_update_fp8_scaling(args);
     cpu::update_fp8_scaling(args);
   }
+  void squared_error(Tensor out, Tensor value, Tensor reference, bool accumulate) override {
+    check_squared_error(out, value, reference);
+    cpu::squared_error(context_, out, value, reference, accumulate);
+  }
 
   void gelu_forward(Tensor out, Tensor pre, Gelu gelu) override {
     check_gelu_forward(out, pre);

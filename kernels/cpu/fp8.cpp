@@ -1,5 +1,6 @@
 // Linear layers in fp8: operands are rounded as on a GPU, and products of them are exact fp32 ones.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <vector>
@@ -15,7 +16,8 @@ namespace weft::cpu {
 
 namespace {
 
-constexpr int64_t kColumnBlock = 64;  // columns per task
+constexpr int64_t kColumnBlock = 64;      // columns per task
+constexpr int64_t kNumErrorPieces = 256;  // pieces of the sums of squared_error
 
 // Returns the bits of |value|. Their order is that of the numbers, and NaN is above infinity.
 uint32_t magnitude_bits(float value) { return std::bit_cast<uint32_t>(value) & 0x7fffffffU; }
@@ -135,6 +137,34 @@ void update_fp8_scaling(const Fp8ScalingUpdate& args) {
     }
     state[1] = fp8_scale(chosen, args.format, args.margin);
     state[0] = 1.0F / state[1];
+  }
+}
+
+// Adds up pieces whose number depends on the size alone, so that the bits do not depend on threads.
+void squared_error(const Context& context, Tensor out, Tensor value, Tensor reference,
+                   bool accumulate) {
+  context.need_scratch("squared_error", linear_scratch_floats());
+  const int64_t n = value.num_elements();
+  const int64_t length = std::max<int64_t>(4096, (n + kNumErrorPieces - 1) / kNumErrorPieces);
+  std::array<std::array<double, 2>, kNumErrorPieces> pieces{};
+  context.for_each_range(n, length, [&](int64_t begin, int64_t end, int thread) {
+    std::array<double, 2>& sums = pieces[static_cast<size_t>(begin / length)];
+    float* buffer = context.scratch(thread);
+    for (int64_t first = begin; first < end; first += kColumnBlock) {
+      const int64_t count = std::min(kColumnBlock, end - first);
+      const float* a = read_row(value, first, count, buffer);
+      const float* b = read_row(reference, first, count, buffer + kColumnBlock);
+      for (int64_t i = 0; i < count; ++i) {
+        const double wanted = static_cast<double>(b[i]), error = static_cast<double>(a[i]) - wanted;
+        sums[0] += error * error;
+        sums[1] += wanted * wanted;
+      }
+    }
+  });
+  for (size_t i = 0; i < 2; ++i) {
+    double total = accumulate ? static_cast<double>(out.as<float>()[i]) : 0.0;
+    for (const std::array<double, 2>& piece : pieces) total += piece[i];
+    out.as<float>()[i] = static_cast<float>(total);
   }
 }
 

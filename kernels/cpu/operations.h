@@ -39,6 +39,8 @@ void linear_backward_weight(const Context& context, Tensor dweight, Tensor dbias
 void quantize(const Context& context, const Quantize& args);
 void fp8_product(const Context& context, const Fp8Product& args);
 void update_fp8_scaling(const Fp8ScalingUpdate& args);
+void squared_error(const Context& context, Tensor out, Tensor value, Tensor reference,
+                   bool accumulate);
 
 // These need linear_scratch_floats() or less.
 void gelu_forward(const Context& context, Tensor out, Tensor pre, Gelu gelu);

@@ -105,6 +105,13 @@ void CudaBackend::update_fp8_scaling(const Fp8ScalingUpdate& args) {
   cuda::update_fp8_scaling(compute_, args);
 }
 
+void CudaBackend::squared_error(Tensor out, Tensor value, Tensor reference, bool accumulate) {
+  check_squared_error(out, value, reference);
+  require_aligned("squared_error", {value, reference});
+  cuda::squared_error(compute_, out.as<float>(), value.data(), reference.data(), value.dtype(),
+                      value.num_elements(), accumulate, scratch("squared_error", kSumScratchBytes));
+}
+
 void CudaBackend::glu_forward(Tensor out, Tensor pre, Glu glu) {
   constexpr const char* kName = "glu_forward";
   check_glu_forward(out, pre);

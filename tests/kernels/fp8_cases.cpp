@@ -14,6 +14,8 @@ struct Shape {
 };
 
 enum class Kind { kPlain, kGelu, kGeluGradient };
+// GPUs take numbers that are wanted by rows alone in another way.
+enum class Layouts { kBoth, kRows, kTransposed };
 
 std::string name_of(const char* operation, DType format, const Shape& s, Kind kind) {
   const char* kinds[] = {"", "_gelu", "_gelu_gradient"};
@@ -53,50 +55,62 @@ Output unscaled(Output output, double inverse) {
   return output;
 }
 
-OpCase quantize(DType format, Shape s, Kind kind) {
-  return {name_of("quantize", format, s, kind),
-          [=](Backend& backend) -> Outputs {
-            const DType x = DType::kBFloat16, f = DType::kFloat32;
-            Arrays arrays(backend,
-                          {.B = 1, .T = s.N, .C = s.C, .F = s.C, .x = x, .fp8_gradients = format});
-            const Tensor rows = arrays.make(format, {s.N, s.C});
-            const Tensor columns = arrays.make(format, {s.C, s.N});
-            const Tensor scaling = arrays.make(f, {2}), amax = arrays.make(f, {1}, {0.5});
-            const Tensor sums = arrays.make(f, {s.C}, Values(static_cast<size_t>(s.C), 1.0));
-            const Tensor value = arrays.make(x, {s.N, s.C});
-            backend.quantize(
-                {.rows = rows,
-                 .transposed = columns,
-                 .value = value,
-                 .column_sums = sums,
-                 .scaling = scaling,
-                 .derives_scale = true,
-                 .amax = amax,
-                 .inp = kind == Kind::kGelu ? Tensor() : arrays.make(x, {s.N, s.C}, inputs(s)),
-                 .pre = kind == Kind::kPlain ? Tensor() : arrays.make(x, {s.N, s.C}, pres(s))});
-            const double inverse = arrays.read(scaling)[0];
-            return {unscaled(arrays.output("rows", rows), inverse),
-                    unscaled(arrays.output("transposed", columns), inverse),
-                    arrays.output("value", value),
-                    arrays.output("sums", sums),
-                    arrays.output("scaling", scaling),
-                    arrays.output("amax", amax)};
-          },
-          [=]() -> Outputs {
-            const Values values = values_of(s, kind);
-            const double amax = largest_of(values);
-            const double scale = static_cast<double>(fp8_scale(static_cast<float>(amax), format));
-            Values sums(static_cast<size_t>(s.C), 1.0);
-            for (size_t i = 0; i < values.size(); ++i) sums[i % sums.size()] += values[i];
-            return {{"rows", values}, {"transposed", transposed(values, s)}, {"value", values},
-                    {"sums", sums},   {"scaling", {1 / scale, scale}},       {"amax", {amax}}};
-          },
-          Accuracy::kRounded};
+OpCase quantize(DType format, Shape s, Kind kind, Layouts layouts) {
+  const char* names[] = {"", "_rows", "_transposed"};
+  const bool has_rows = layouts != Layouts::kTransposed, has_columns = layouts != Layouts::kRows;
+  return {
+      name_of("quantize", format, s, kind) + names[static_cast<int>(layouts)],
+      [=](Backend& backend) -> Outputs {
+        const DType x = DType::kBFloat16, f = DType::kFloat32;
+        Arrays arrays(backend,
+                      {.B = 1, .T = s.N, .C = s.C, .F = s.C, .x = x, .fp8_gradients = format});
+        const Tensor rows = has_rows ? arrays.make(format, {s.N, s.C}) : Tensor();
+        const Tensor columns = has_columns ? arrays.make(format, {s.C, s.N}) : Tensor();
+        const Tensor scaling = arrays.make(f, {2}), amax = arrays.make(f, {1}, {0.5});
+        const Tensor sums =
+            has_columns ? arrays.make(f, {s.C}, Values(static_cast<size_t>(s.C), 1.0)) : Tensor();
+        const Tensor value = arrays.make(x, {s.N, s.C});
+        backend.quantize(
+            {.rows = rows,
+             .transposed = columns,
+             .value = value,
+             .column_sums = sums,
+             .scaling = scaling,
+             .derives_scale = true,
+             .amax = amax,
+             .inp = kind == Kind::kGelu ? Tensor() : arrays.make(x, {s.N, s.C}, inputs(s)),
+             .pre = kind == Kind::kPlain ? Tensor() : arrays.make(x, {s.N, s.C}, pres(s))});
+        const double inverse = arrays.read(scaling)[0];
+        Outputs outputs = {arrays.output("value", value), arrays.output("scaling", scaling),
+                           arrays.output("amax", amax)};
+        if (has_rows) outputs.push_back(unscaled(arrays.output("rows", rows), inverse));
+        if (has_columns) {
+          outputs.push_back(unscaled(arrays.output("transposed", columns), inverse));
+          outputs.push_back(arrays.output("sums", sums));
+        }
+        return outputs;
+      },
+      [=]() -> Outputs {
+        const Values values = values_of(s, kind);
+        const double amax = largest_of(values);
+        const double scale = static_cast<double>(fp8_scale(static_cast<float>(amax), format));
+        Outputs outputs = {{"value", values}, {"scaling", {1 / scale, scale}}, {"amax", {amax}}};
+        if (has_rows) outputs.push_back({"rows", values});
+        if (has_columns) {
+          Values sums(static_cast<size_t>(s.C), 1.0);
+          for (size_t i = 0; i < values.size(); ++i) sums[i % sums.size()] += values[i];
+          outputs.push_back({"transposed", transposed(values, s)});
+          outputs.push_back({"sums", sums});
+        }
+        return outputs;
+      },
+      Accuracy::kRounded};
 }
 
 // With a scale that is too large, numbers become the format's largest; NaN and infinity become NaN.
-OpCase quantize_beyond(DType format) {
+OpCase quantize_beyond(DType format, Layouts layouts) {
   const Shape s{16, 16};
+  const bool has_columns = layouts == Layouts::kBoth;
   const auto numbers = [=] {
     Values values(static_cast<size_t>(s.N * s.C), 0.25);
     values[0] = 1e30;
@@ -105,25 +119,32 @@ OpCase quantize_beyond(DType format) {
     values[3] = NAN;
     return values;
   };
-  return {name_of("quantize_beyond", format, s, Kind::kPlain),
+  return {name_of("quantize_beyond", format, s, Kind::kPlain) + (has_columns ? "" : "_rows"),
           [=](Backend& backend) -> Outputs {
             const DType x = DType::kBFloat16;
             Arrays arrays(backend, {.B = 1, .T = s.N, .C = s.C, .x = x});
             const Tensor rows = arrays.make(format, {s.N, s.C});
+            const Tensor columns = has_columns ? arrays.make(format, {s.C, s.N}) : Tensor();
             backend.quantize({.rows = rows,
+                              .transposed = columns,
                               .scaling = arrays.make(DType::kFloat32, {2}, {0.25, 4.0}),
                               .inp = arrays.make(x, {s.N, s.C}, numbers())});
-            Output output = arrays.output("rows", rows);
-            for (double& value : output.values)
-              if (std::isnan(value)) value = -12345;
-            return {output};
+            Outputs outputs = {arrays.output("rows", rows)};
+            if (has_columns) outputs.push_back(arrays.output("transposed", columns));
+            for (Output& output : outputs) {
+              for (double& value : output.values)
+                if (std::isnan(value)) value = -12345;
+            }
+            return outputs;
           },
           [=]() -> Outputs {
             Values values(static_cast<size_t>(s.N * s.C), 1.0);
             values[0] = static_cast<double>(float8_format(format).largest);
             values[1] = -values[0];
             values[2] = values[3] = -12345;
-            return {{"rows", values}};
+            Outputs outputs = {{"rows", values}};
+            if (has_columns) outputs.push_back({"transposed", transposed(values, s)});
+            return outputs;
           }};
 }
 
@@ -191,6 +212,34 @@ OpCase update_scaling(bool uses_maximum) {
           }};
 }
 
+// Sums that are added to what is there, for a product whose relative error is 2^-7.
+OpCase squared_error(DType x, int64_t n) {
+  const auto reference = [=] { return random_values(n, 1, x); };
+  const auto value = [=] {
+    Values values = reference();
+    const Values errors = random_values(n, 2, x, 0x1p-7);
+    for (size_t i = 0; i < values.size(); ++i) values[i] += errors[i];
+    return rounded(values, x);
+  };
+  return {"squared_error_" + type_name(x) + "_n" + std::to_string(n),
+          [=](Backend& backend) -> Outputs {
+            Arrays arrays(backend, {});
+            const Tensor out = arrays.make(DType::kFloat32, {2}, {0.25, 0.5});
+            backend.squared_error(out, arrays.make(x, {n}, value()),
+                                  arrays.make(x, {n}, reference()), /*accumulate=*/n % 2 == 1);
+            return {arrays.output("out", out)};
+          },
+          [=]() -> Outputs {
+            const Values got = value(), wanted = reference();
+            Values sums = n % 2 == 1 ? Values{0.25, 0.5} : Values{0, 0};
+            for (size_t i = 0; i < got.size(); ++i) {
+              sums[0] += (got[i] - wanted[i]) * (got[i] - wanted[i]);
+              sums[1] += wanted[i] * wanted[i];
+            }
+            return {{"out", sums}};
+          }};
+}
+
 }  // namespace
 
 void add_fp8_cases(std::vector<OpCase>& cases, Sizes sizes) {
@@ -200,12 +249,16 @@ void add_fp8_cases(std::vector<OpCase>& cases, Sizes sizes) {
                                         : std::vector<Shape>{{64, 128}, {208, 400}, {1024, 784}};
   for (const Shape& s : shapes) {
     for (const DType format : {e4m3, e5m2}) {
-      for (const Kind kind : {Kind::kPlain, Kind::kGelu, Kind::kGeluGradient})
-        cases.push_back(quantize(format, s, kind));
+      for (const Kind kind : {Kind::kPlain, Kind::kGelu, Kind::kGeluGradient}) {
+        for (const Layouts layouts : {Layouts::kBoth, Layouts::kRows, Layouts::kTransposed})
+          cases.push_back(quantize(format, s, kind, layouts));
+      }
     }
   }
-  cases.push_back(quantize_beyond(e4m3));
-  cases.push_back(quantize_beyond(e5m2));
+  for (const DType format : {e4m3, e5m2}) {
+    cases.push_back(quantize_beyond(format, Layouts::kBoth));
+    cases.push_back(quantize_beyond(format, Layouts::kRows));
+  }
   const std::vector<ProductShape> products =
       sizes == Sizes::kSmall ? std::vector<ProductShape>{{16, 16, 32}, {48, 32, 16}}
                              : std::vector<ProductShape>{{64, 128, 256}, {1024, 768, 784}};
@@ -217,6 +270,10 @@ void add_fp8_cases(std::vector<OpCase>& cases, Sizes sizes) {
   }
   cases.push_back(update_scaling(false));
   cases.push_back(update_scaling(true));
+  for (const DType x : {DType::kBFloat16, DType::kFloat32}) {
+    for (const int64_t n : {1, 1000, 300001}) cases.push_back(squared_error(x, n));
+  }
+  if (sizes == Sizes::kDevice) cases.push_back(squared_error(DType::kBFloat16, 5000001));
 }
 
 }  // namespace weft::test

@@ -72,6 +72,24 @@ TEST_F(Fp8Training, GoesOnInBf16AndBackAndSaysSo) {
   for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], wanted[i], 0.03 * wanted[i]) << i;
 }
 
+TEST_F(Fp8Training, LogsHowFarItsProductsAreOff) {
+  const Arguments shadow = with(kFp8, {"--fp8-shadow-interval", "3"});
+  ASSERT_EQ(run(arguments("plain", 7, kFp8)), 0) << output();
+  ASSERT_EQ(run(arguments("shadow", 7, shadow)), 0) << output();
+  EXPECT_THAT(output(), HasSubstr("fp8 errors at iteration 3: layer "));
+  EXPECT_THAT(output(), HasSubstr("fp8 errors at iteration 6: layer "));
+  EXPECT_EQ(losses("shadow"), losses("plain")) << "no bit depends on it";
+  for (const auto& line : metrics("shadow")) {
+    const int64_t iteration = line.at("iteration");
+    ASSERT_EQ(line.contains("fp8_errors"), line.contains("lm_loss") && iteration % 3 == 0) << line;
+    if (!line.contains("fp8_errors")) continue;
+    for (const char* name : {"qkv", "proj", "fc1", "fc2"}) {
+      ASSERT_EQ(line["fp8_errors"].at(name).size(), 2U) << "layers";
+      for (const double error : line["fp8_errors"].at(name)) EXPECT_NEAR(error, 0.035, 0.03);
+    }
+  }
+}
+
 TEST_F(Fp8Training, IsPlannedWithItsCopiesOfTheWeightsAndProfiled) {
   ASSERT_EQ(run(arguments("plan", 30, with(kFp8, {"--dry-run"}))), 0) << output();
   const std::string plan = output();

@@ -115,6 +115,7 @@ std::span<const AnnouncedArgument> announced_arguments() {
       {"fp16", kGoesOn},
       {"fp32_residual_connection", kGoesOn},
       {"fp8_format", kGoesOn},
+      {"fp8", kGoesOn},
       {"fp8_hybrid", kGoesOn},
       {"fp8_e4m3", kGoesOn},
       {"fp8_recipe", kGoesOn},
@@ -181,7 +182,7 @@ std::vector<std::string> argument_differences(const CheckpointInfo& checkpoint,
     if (saved.is_object() && !saved.contains(name)) saved[name] = nullptr;
   }
   for (const char* name :
-       {"bf16_optimizer_state", "fp32_residual_connection", "fp8_hybrid", "fp8_e4m3"}) {
+       {"bf16_optimizer_state", "fp32_residual_connection", "fp8", "fp8_hybrid", "fp8_e4m3"}) {
     if (saved.is_object() && !saved.contains(name)) saved[name] = false;
   }
   if (saved.is_object() && !saved.contains("fp8_format")) saved["fp8_format"] = "";

@@ -33,13 +33,14 @@ Glu Config::glu() const {
 
 std::optional<Fp8Options> Config::fp8() const {
   if (!has_fp8()) return std::nullopt;
-  const bool is_hybrid = fp8_hybrid || fp8_format == "hybrid";
+  const bool is_hybrid = fp8_plain || fp8_hybrid || fp8_format == "hybrid";
   return Fp8Options{.gradients = is_hybrid ? DType::kFloat8E5M2 : DType::kFloat8E4M3,
                     .is_delayed = fp8_recipe == "delayed",
                     .margin = fp8_margin,
                     .amax_history_len = fp8_amax_history_len,
                     .uses_maximum = fp8_amax_compute_algo == "max",
-                    .has_weight_gradients = !no_fp8_wgrad};
+                    .has_weight_gradients = !no_fp8_wgrad,
+                    .measures_errors = fp8_shadow_interval.has_value()};
 }
 
 void Config::fill_defaults() {

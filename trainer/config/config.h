@@ -101,11 +101,12 @@ struct Config {
   int64_t loss_scale_window = 1000, hysteresis = 2;
   // The products of the layers in fp8 (fp8_options.h): e4m3, hybrid; or empty: none.
   std::string fp8_format;
-  bool fp8_e4m3 = false, fp8_hybrid = false;  // older spellings
-  std::string fp8_recipe = "delayed";         // or tensorwise
+  bool fp8_plain = false, fp8_e4m3 = false, fp8_hybrid = false;  // --fp8, and older spellings
+  std::string fp8_recipe = "delayed";                            // or tensorwise
   int64_t fp8_margin = 0, fp8_amax_history_len = 1;
   std::string fp8_amax_compute_algo = "most_recent";  // or max
   bool no_fp8_wgrad = false;
+  std::optional<int64_t> fp8_shadow_interval;
   int64_t skip_bad_steps = 0;   // in a row, whose loss or gradient norm is not finite
   std::string device = "auto";  // auto, cuda, cpu
   std::string device_profile;   // with --dry-run: the kind of GPU to plan for (device_profile.h)
@@ -238,7 +239,7 @@ struct Config {
     if (fp16) return DType::kFloat16;
     return bf16 ? DType::kBFloat16 : DType::kFloat32;
   }
-  bool has_fp8() const { return !fp8_format.empty() || fp8_e4m3 || fp8_hybrid; }
+  bool has_fp8() const { return !fp8_format.empty() || fp8_plain || fp8_e4m3 || fp8_hybrid; }
   std::optional<Fp8Options> fp8() const;
   bool recomputes_layers() const {
     return checkpoint_activations || recompute_granularity == "full";

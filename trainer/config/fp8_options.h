@@ -18,6 +18,7 @@ struct Fp8Options {
   int64_t amax_history_len = 1;
   bool uses_maximum = false;
   bool has_weight_gradients = true;  // else these products are bf16's
+  bool measures_errors = false;      // plans memory for bf16 products beside those of fp8
 };
 
 // Products sum over each of their sizes in one direction or another, and in fp8 cuBLASLt takes multiples

@@ -40,13 +40,15 @@ std::vector<std::string> flags_of_delayed_fp8(const Config& c) {
 }  // namespace
 
 void check_fp8(const Config& c, bool has_shape, ProblemList& p) {
+  p.positive(c.fp8_shadow_interval, "--fp8-shadow-interval");
   if (!c.has_fp8()) {
     p.add_if(c.no_fp8_wgrad, "--no-fp8-wgrad needs --fp8-format");
+    p.add_if(c.fp8_shadow_interval.has_value(), "--fp8-shadow-interval needs --fp8-format");
     return;
   }
-  const int num_formats =
-      (c.fp8_format.empty() ? 0 : 1) + (c.fp8_e4m3 ? 1 : 0) + (c.fp8_hybrid ? 1 : 0);
-  p.add_if(num_formats > 1, "--fp8-format, --fp8-hybrid and --fp8-e4m3 exclude each other");
+  const int num_formats = (c.fp8_format.empty() ? 0 : 1) + (c.fp8_plain ? 1 : 0) +
+                          (c.fp8_e4m3 ? 1 : 0) + (c.fp8_hybrid ? 1 : 0);
+  p.add_if(num_formats > 1, "--fp8-format, --fp8, --fp8-hybrid and --fp8-e4m3 exclude each other");
   p.add_if(!c.fp8_format.empty() && c.fp8_format != "hybrid" && c.fp8_format != "e4m3",
            "--fp8-format {} is none of hybrid, e4m3", c.fp8_format);
   p.add_if(!c.bf16, "--fp8-format needs --bf16, in which everything but the products is");

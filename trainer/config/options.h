@@ -176,6 +176,7 @@ void visit_options(C& c, Visitor& v) {
     "overflows after which it halves, and again with each one until it has doubled");
   v("fp8-format", c.fp8_format,
     "products of the layers in fp8, with --bf16: hybrid (gradients e5m2, all else e4m3) or e4m3");
+  v("fp8", c.fp8_plain, "the same as --fp8-format hybrid");
   v("fp8-hybrid", c.fp8_hybrid, "an older spelling of --fp8-format hybrid");
   v("fp8-e4m3", c.fp8_e4m3, "an older spelling of --fp8-format e4m3");
   v("fp8-recipe", c.fp8_recipe,
@@ -187,6 +188,8 @@ void visit_options(C& c, Visitor& v) {
   v("fp8-amax-compute-algo", c.fp8_amax_compute_algo,
     "delayed: the scale follows from the most_recent of them, or from the max");
   v("no-fp8-wgrad", c.no_fp8_wgrad, "gradients of weights by bf16 products");
+  v("fp8-shadow-interval", c.fp8_shadow_interval,
+    "steps between those whose forward products are made in bf16, too, to log how far fp8 is off (default: none)");
   v("skip-bad-steps", c.skip_bad_steps,
     "leave out the updates of so many steps in a row whose loss or gradient norm is not finite, before "
     "the run ends with code 11 (default: it ends with the first)");

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <ctime>
+#include <iterator>
+#include <numeric>
 
 namespace weft {
 
@@ -132,6 +134,24 @@ std::string scheduled_save_line(int64_t iteration, const std::string& folder) {
 std::string saved_line(int64_t iteration, const std::string& folder) {
   return fmt::format("  successfully saved checkpoint at iteration {:7d} to {}\n", iteration,
                      folder);
+}
+
+std::string fp8_errors_line(int64_t iteration, std::span<const float> errors) {
+  constexpr size_t kNum = std::size(kFp8Products), kShown = 3;
+  std::vector<size_t> order(errors.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  // What is not a number is worst.
+  const auto badness = [&](size_t i) { return std::isnan(errors[i]) ? INFINITY : errors[i]; };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return badness(a) > badness(b); });
+  std::string worst;
+  for (size_t i = 0; i < std::min(kShown, order.size()); ++i) {
+    worst += fmt::format("{}layer {} {} {:.2f}%", i > 0 ? ", " : "", order[i] / kNum,
+                         kFp8Products[order[i] % kNum], 100 * errors[order[i]]);
+  }
+  const double sum = std::accumulate(errors.begin(), errors.end(), 0.0);
+  return fmt::format(" fp8 errors at iteration {}: {} | mean of {} products {:.2f}%\n", iteration,
+                     worst, errors.size(), 100 * sum / static_cast<double>(errors.size()));
 }
 
 std::string dataset_sizes_lines(const DatasetTargetSizes& sizes, bool full_validation) {

@@ -58,6 +58,11 @@ std::string saved_line(int64_t iteration, const std::string& folder);
 // With `full_validation` the validation sets are not asked for a number of samples.
 std::string dataset_sizes_lines(const DatasetTargetSizes& sizes, bool full_validation);
 
+// Returns the line of an iteration whose fp8 products were compared with those of bf16: the largest
+// errors and the mean. `errors` has qkv, proj, fc1 and fc2 of every layer (StepResult).
+std::string fp8_errors_line(int64_t iteration, std::span<const float> errors);
+inline constexpr const char* kFp8Products[] = {"qkv", "proj", "fc1", "fc2"};
+
 // Returns the local time: "2024-07-16 22:14:01".
 std::string timestamp_now();
 // Returns exp(min(20, loss)), as Megatron prints it.

@@ -5,11 +5,13 @@
 
 #include <cerrno>
 #include <cmath>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "indexed_dataset/process/parse_json.h"
 #include "indexed_dataset/storage/file_io.h"
+#include "trainer/log/log_lines.h"
 
 namespace weft {
 
@@ -56,6 +58,10 @@ std::string to_json_line(const StepMetrics& step) {
   if (step.params_norm) json["params_norm"] = finite_or_null(*step.params_norm);
   if (step.loss_scale) json["loss_scale"] = *step.loss_scale;
   if (step.skipped) json["skipped"] = *step.skipped;
+  for (size_t i = 0; i < step.fp8_errors.size(); ++i) {
+    json["fp8_errors"][kFp8Products[i % std::size(kFp8Products)]].push_back(
+        finite_or_null(step.fp8_errors[i]));
+  }
   json["elapsed_ms"] = step.elapsed_ms;
   json["forward_ms"] = step.forward_ms;
   json["backward_ms"] = step.backward_ms;

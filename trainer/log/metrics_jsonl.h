@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace weft {
 
@@ -21,6 +22,8 @@ struct StepMetrics {
   std::optional<double> params_norm = {};
   std::optional<double> loss_scale = {};  // of the next step; of fp16
   std::optional<bool> skipped = {};       // whether the update was left out, where it may be
+  // Relative errors of fp8 products (StepResult); written as {"qkv": [by layer], "proj": ..., ...}
+  std::vector<float> fp8_errors = {};
   double elapsed_ms = 0, forward_ms = 0, backward_ms = 0, optimizer_ms = 0;
   std::optional<double> exchange_ms = {};  // of pipelines
 };

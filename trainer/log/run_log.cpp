@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <iterator>
 
 namespace weft {
 
@@ -99,11 +100,26 @@ void RunLog::on_step(const StepRecord& record, const StepResult& result) {
     if (config_.log_params_norm) metrics.params_norm = result.params_norm;
     if (config_.fp16) metrics.loss_scale = result.outcome.loss_scale;
     if (config_.fp16 || config_.skip_bad_steps > 0) metrics.skipped = result.outcome.skipped;
+    metrics.fp8_errors = result.fp8_errors;
     metrics_->add(to_json_line(metrics));
   }
   if (events_ && record.iteration % config_.tensorboard_log_interval == 0)
     write_events(record, result, elapsed_ms);
   if (record.iteration % config_.log_interval == 0) log_interval(record, result);
+  if (!result.fp8_errors.empty()) log_fp8_errors(record.iteration, result.fp8_errors);
+}
+
+void RunLog::log_fp8_errors(int64_t iteration, const std::vector<float>& errors) {
+  print_line(fp8_errors_line(iteration, errors));
+  if (!events_) return;
+  constexpr size_t kNum = std::size(kFp8Products);
+  std::vector<Scalar> scalars;
+  for (size_t i = 0; i < errors.size(); ++i) {
+    scalars.push_back(
+        {std::string("fp8-error ") + kFp8Products[i % kNum] + "/layer " + std::to_string(i / kNum),
+         errors[i]});
+  }
+  events_->add(iteration, scalars);
 }
 
 // An overflow of scaled gradients is no NaN, as in Megatron: the loss tells.

@@ -89,6 +89,7 @@ class RunLog {
   void open_sample_losses(int64_t resumed_samples);
   void count(const StepResult& result);
   void log_interval(const StepRecord& record, const StepResult& result);
+  void log_fp8_errors(int64_t iteration, const std::vector<float>& errors);
   void write_events(const StepRecord& record, const StepResult& result, double elapsed_ms);
 
   const Config& config_;

@@ -56,6 +56,13 @@ LayerLinears::LayerLinears(Backend& backend, const std::optional<Fp8Options>& fp
     plan.add(MemoryClass::kScratch, name, tensor, DType::kUInt8, {sizes.num_rows * columns});
   };
   scratch("fp8 rows", &rows_, std::max(widest_input, widest_output));
+  if (fp8_->measures_errors) {
+    const auto add = [&](const char* name, Tensor* tensor, int64_t columns) {
+      plan.add(MemoryClass::kScratch, name, tensor, DType::kBFloat16, {sizes.num_rows * columns});
+    };
+    add("bf16 products beside fp8", &bf16_out_, widest_output);
+    if (!keeps_gelu()) add("bf16 inputs beside fp8", &bf16_inp_, sizes.inputs[kFc2]);
+  }
   if (!fp8_->has_weight_gradients) return;
   scratch("fp8 dout transposed", &gradient_transposed_, widest_output);
   scratch("fp8 inp transposed", &input_transposed_, widest_input);
@@ -118,6 +125,20 @@ void LayerLinears::forward(const Place& place, Tensor out, const Input& input, T
                         .b_scaling = fp8_weight.scaling,
                         .bias = bias,
                         .sums_fast = true});
+  if (place.error) add_error(place, out, input, weight, bias);
+}
+
+void LayerLinears::add_error(const Place& place, Tensor out, const Input& input, Tensor weight,
+                             Tensor bias) {
+  const int64_t N = num_rows(out);
+  Tensor inp = input.rows;
+  if (!inp) {
+    inp = view(bf16_inp_, DType::kBFloat16, N, weight.shape(1));
+    backend_.gelu_forward(inp, input.pre, input.gelu);
+  }
+  const Tensor reference = view(bf16_out_, DType::kBFloat16, N, num_columns(out));
+  backend_.linear_forward(reference, inp, weight, bias);
+  backend_.squared_error(place.error, out, reference, /*accumulate=*/true);
 }
 
 void LayerLinears::begin_backward(const Place& place, const Gradient& gradient) {

@@ -15,6 +15,10 @@
 // share the tensor, and are the state that a checkpoint holds. Before there is a step, and with
 // tensorwise scaling, the scale is that of the tensor itself: of what this rank has of it, in this
 // micro-batch.
+//
+// Forward can measure its errors: then a product in bf16 follows, into memory of its own, and training
+// goes on with that of fp8. Backward cannot, because the gradient of fc1's output is not in memory in
+// bf16: GELU's derivative is part of quantizing.
 #pragma once
 
 #include <array>
@@ -48,6 +52,8 @@ class LayerLinears {
     bool is_training = true;
     // (4,4) fp32: {1 / scale, scale, padding} of the layer's inputs, from forward to backward of the micro-batch
     Tensor input_scaling = {};
+    // (2) fp32: forward adds the squared error of this product to it, and the square of bf16's; or empty
+    Tensor error = {};
   };
   // An input (N,I) x; or in fp8 GELU of `pre`.
   struct Input {
@@ -116,6 +122,7 @@ class LayerLinears {
   Tensor amax_of(Kind kind, const Place& place) const;  // empty where no step counts it
   Tensor input_scaling(const Place& place) const;
   const Weight& quantized(const Place& place, Tensor weight);
+  void add_error(const Place& place, Tensor out, const Input& input, Tensor weight, Tensor bias);
 
   Backend& backend_;
   std::optional<Fp8Options> fp8_;
@@ -128,6 +135,7 @@ class LayerLinears {
   Tensor amaxes_;  // (12 * layers) fp32: those of the forward states come first
   Tensor rows_;    // scratch: inp or dout by rows
   Tensor gradient_transposed_, input_transposed_;  // scratch
+  Tensor bf16_out_, bf16_inp_;                     // scratch of products whose errors are measured
 };
 
 }  // namespace weft

@@ -44,6 +44,8 @@ struct MicroBatch {
   Tensor loss_mask;  // (B,T) fp32, or empty: all ones
   // (B,T,2) int32: the documents of the tokens; empty where the shape needs none
   Tensor document_bounds;
+  // (L,4,2) fp32, or empty: forward adds the errors of fp8 products there (LayerLinears::Place)
+  Tensor fp8_errors;
   int64_t iteration = 0;
   int64_t first_sample = 0;    // position of the first sample in the global batch
   int64_t chunk = 0;           // of the rank, which computes it
@@ -175,6 +177,7 @@ class Model {
     part_ = static_cast<size_t>(batch.chunk);
     slot_ = static_cast<size_t>(batch.slot);
     embedding_slot_ = static_cast<size_t>(batch.embedding_slot);
+    fp8_errors_ = batch.fp8_errors;
   }
 
   enum class Op : uint64_t { kEmbedding = 0, kAttention = 1, kAttentionBranch = 2, kMlpBranch = 3 };
@@ -251,7 +254,12 @@ class Model {
   void for_each_buffer(const Add& add);
   void plan_buffers(MemoryPlan& plan);
   LayerLinears::Place place(int64_t i, LayerLinears::Name name, bool training) const {
-    return {part().layers_before + i, name, training, layer(i).fp8_scaling};
+    return {part().layers_before + i, name, training, layer(i).fp8_scaling, fp8_error(i, name)};
+  }
+  Tensor fp8_error(int64_t i, LayerLinears::Name name) const {
+    if (!fp8_errors_) return {};
+    const int64_t idx = (chunk().first_layer + i) * LayerLinears::kNum + name;
+    return {fp8_errors_.as<float>() + 2 * idx, DType::kFloat32, {2}};
   }
   // Returns the input of fc2.
   LayerLinears::Input mlp_input(const LayerActivations& a) const {
@@ -318,6 +326,7 @@ class Model {
   std::vector<EmbeddingActivations> embeddings_;      // by embedding slot
   std::vector<LayerActivations> shared_;              // of the layers of a recomputed group
   size_t slot_ = 0, embedding_slot_ = 0;              // of the present micro-batch
+  Tensor fp8_errors_;                                 // likewise
   Tensor final_residual_, final_ln_, final_mean_, final_rstd_;  // (R,C), (R,C), (R), (R)
   Tensor logits_, losses_, statistics_;  // (N,Vp/tp), (N), (tp,N,3); the first and last of a chunk
   // (R,C) gradient of a branch; empty without hidden dropout in a stream of the model's type

@@ -183,6 +183,11 @@ Operation fp8_product_operation(const Fp8Product& a) {
           .bytes = (a.accumulate ? 2 : 1) * bytes_of({a.out}) + bytes_of({a.a, a.b, a.bias})};
 }
 
+Operation squared_error_operation(Tensor value, Tensor reference) {
+  return flat_operation("squared_error", value.num_elements(), value.dtype(),
+                        bytes_of({value, reference}));
+}
+
 Operation activation_operation(const char* name, Tensor narrow, Tensor wide, Tensor also_wide) {
   return {.name = name,
           .dimensions = "N F",

@@ -111,6 +111,12 @@ void ProfilingBackend::fp8_product(const Fp8Product& args) {
       [&] { inner().fp8_product(args); });
 }
 
+void ProfilingBackend::squared_error(Tensor out, Tensor value, Tensor reference, bool accumulate) {
+  profiled_call(
+      recorder_, Stream::kCompute, [&] { return squared_error_operation(value, reference); },
+      [&] { inner().squared_error(out, value, reference, accumulate); });
+}
+
 void ProfilingBackend::glu_forward(Tensor out, Tensor pre, Glu glu) {
   profiled_call(
       recorder_, Stream::kCompute,

@@ -8,9 +8,10 @@
 namespace weft {
 namespace {
 
-// The numbers of a step, which the host reads in one copy together with the losses of samples that
-// follow them.
+// The numbers of a step, which the host reads in one copy together with the errors of fp8 products and
+// the losses of samples that follow them.
 constexpr int64_t kNorm = 0, kClip = 1, kLoss = 2, kParamsSumOfSquares = 3, kNumNumbers = 4;
+constexpr int64_t kProductsOfLayer = 4;  // qkv, proj, fc1, fc2
 static_assert(kClip == kNorm + 1, "clip_coefficient writes the pair");
 static_assert(kLoss == kClip + 1, "norm_clip_and_loss() is one range");
 
@@ -22,7 +23,7 @@ Tensor element(Tensor tensor, int64_t idx, int64_t count = 1) {
 
 void StepResults::plan(MemoryPlan& plan) {
   plan.add(MemoryClass::kBatch, "results", &device_, DType::kFloat32,
-           {kNumNumbers + samples_.most});
+           {first_sample_loss() + samples_.most});
   plan.add(MemoryClass::kPinnedHost, "results on the host", &host_, DType::kFloat32,
            {kInFlight, device_.num_elements()});
 }
@@ -43,6 +44,16 @@ Tensor StepResults::norm_and_clip() const { return element(device_, kNorm, 2); }
 Tensor StepResults::norm_clip_and_loss() const { return element(device_, kNorm, 3); }
 Tensor StepResults::params_sum_of_squares() const { return element(device_, kParamsSumOfSquares); }
 
+Tensor StepResults::fp8_errors() const {
+  if (!current().kind.fp8_errors) return {};
+  return {
+      device_.as<float>() + kNumNumbers, DType::kFloat32, {num_fp8_layers_, kProductsOfLayer, 2}};
+}
+
+int64_t StepResults::first_sample_loss() const {
+  return kNumNumbers + num_fp8_layers_ * kProductsOfLayer * 2;
+}
+
 Tensor StepResults::losses_of_micro_batch(int64_t micro_batch_idx) const {
   const int64_t B = samples_.micro_batch_size;
   return element(losses_of_rank(), micro_batch_idx * B, B);
@@ -52,7 +63,7 @@ Tensor StepResults::losses_of_rank() const {
   return element(losses_of_all_ranks(), samples_.dp_rank * own, own);
 }
 Tensor StepResults::losses_of_all_ranks() const {
-  return element(device_, kNumNumbers, samples_.dp_size * samples_per_rank(current()));
+  return element(device_, first_sample_loss(), samples_.dp_size * samples_per_rank(current()));
 }
 
 void StepResults::begin(int64_t num_micro_batches, Kind kind) {
@@ -66,9 +77,11 @@ void StepResults::begin(int64_t num_micro_batches, Kind kind) {
   ++num_begun_;
   slot.num_micro_batches = num_micro_batches;
   slot.kind = kind;
+  assert(!kind.fp8_errors || num_fp8_layers_ > 0);
   assert(!keeps_samples() || samples_.dp_size * samples_per_rank(slot) <= samples_.most);
   slot.work.clear();
   backend_.record(slot.begin, Stream::kCompute);
+  if (kind.fp8_errors) backend_.zero(fp8_errors());
 }
 
 void StepResults::work_done(PipelineWork::Kind kind) {
@@ -85,7 +98,7 @@ void StepResults::end(const StepOutcome& outcome) {
   backend_.record(slot.end, Stream::kCompute);
   const int64_t num_samples = keeps_samples() ? losses_of_all_ranks().num_elements() : 0;
   backend_.copy(slot.host, device_.data(),
-                (kNumNumbers + num_samples) * static_cast<int64_t>(sizeof(float)),
+                (first_sample_loss() + num_samples) * static_cast<int64_t>(sizeof(float)),
                 Stream::kCompute);
   backend_.record(slot.copied, Stream::kCompute);
 }
@@ -105,11 +118,21 @@ std::vector<float> StepResults::sample_losses_of(const Slot& slot) const {
   in_order.reserve(static_cast<size_t>(samples_.dp_size * per_rank));
   for (int64_t first = 0; first < per_rank; first += B) {
     for (int64_t rank = 0; rank < samples_.dp_size; ++rank) {
-      const float* losses = slot.host + kNumNumbers + rank * per_rank + first;
+      const float* losses = slot.host + first_sample_loss() + rank * per_rank + first;
       in_order.insert(in_order.end(), losses, losses + B);
     }
   }
   return in_order;
+}
+
+std::vector<float> StepResults::fp8_errors_of(const Slot& slot) const {
+  if (!slot.kind.fp8_errors) return {};
+  std::vector<float> errors;
+  for (int64_t i = 0; i < num_fp8_layers_ * kProductsOfLayer; ++i) {
+    const float* sums = slot.host + kNumNumbers + 2 * i;
+    errors.push_back(std::sqrt(sums[0] / sums[1]));
+  }
+  return errors;
 }
 
 StepResult StepResults::take() {
@@ -124,6 +147,7 @@ StepResult StepResults::take() {
   result.loss = slot.host[kLoss];
   result.outcome = slot.outcome;
   result.sample_losses = sample_losses_of(slot);
+  result.fp8_errors = fp8_errors_of(slot);
   if (slot.kind.training) result.grad_norm = slot.host[kNorm];
   if (slot.kind.params_norm) result.params_norm = std::sqrt(slot.host[kParamsSumOfSquares]);
   EventId previous = slot.begin;

@@ -32,6 +32,9 @@ struct StepResult {
   // The loss of each sample of the global batch, in the order of samples: the mean over its unmasked
   // tokens, 0 where all are masked. Empty after evaluate(), or if none are kept.
   std::vector<float> sample_losses = {};
+  // Relative errors of the fp8 products of forward, ||fp8 - bf16|| / ||bf16|| over the whole batch: of
+  // every layer those of qkv, proj, fc1 and fc2. Empty unless StepOptions asks for them.
+  std::vector<float> fp8_errors = {};
   float forward_ms = 0, backward_ms = 0, optimizer_ms = 0;  // time on the device
   float exchange_ms = 0;  // in which this pipeline stage exchanges tensors and waits for others
   double device_ms = 0;   // from the beginning of the step to its end, on the device
@@ -50,8 +53,9 @@ class StepResults {
  public:
   static constexpr int kInFlight = 2;
 
-  StepResults(Backend& backend, const SharedSamples& samples)
-      : backend_(backend), samples_(samples) {}
+  // `num_fp8_layers` layers have fp8 products whose errors may be asked for; 0: none are.
+  StepResults(Backend& backend, const SharedSamples& samples, int64_t num_fp8_layers)
+      : backend_(backend), samples_(samples), num_fp8_layers_(num_fp8_layers) {}
 
   void plan(MemoryPlan& plan);
   // Call it after plan.allocate().
@@ -63,6 +67,8 @@ class StepResults {
   Tensor norm_and_clip() const;
   Tensor norm_clip_and_loss() const;  // (3): both
   Tensor params_sum_of_squares() const;
+  // (L,4,2): LayerLinears::Place's error of each product. Empty where the current step measures none.
+  Tensor fp8_errors() const;
   // The same for the losses of the current step's samples, fp32: of a micro-batch of this rank (B), of
   // all of this rank, and of all ranks, rank by rank. Only where keeps_samples().
   bool keeps_samples() const { return current().kind.training && samples_.most > 0; }
@@ -72,7 +78,7 @@ class StepResults {
 
   // A step begins on the compute stream. Throws std::logic_error where kInFlight are unread.
   struct Kind {
-    bool training = false, params_norm = false;
+    bool training = false, params_norm = false, fp8_errors = false;
   };
   void begin(int64_t num_micro_batches, Kind kind);
   void work_done(PipelineWork::Kind kind);
@@ -106,10 +112,14 @@ class StepResults {
     return slot.num_micro_batches * samples_.micro_batch_size;
   }
   std::vector<float> sample_losses_of(const Slot& slot) const;
+  std::vector<float> fp8_errors_of(const Slot& slot) const;
+  // Losses of samples come after the numbers of every step.
+  int64_t first_sample_loss() const;
 
   Backend& backend_;
   const SharedSamples samples_;
-  Tensor device_;  // (kNumNumbers + samples_.most): see kLoss, ... in step_results.cpp
+  const int64_t num_fp8_layers_;
+  Tensor device_;  // (first_sample_loss() + samples_.most): see kLoss, ... in step_results.cpp
   Tensor host_;    // pinned, kInFlight times the same
   std::vector<Slot> slots_;
   // The end of result n is event n modulo their number. That of the result before the oldest unread

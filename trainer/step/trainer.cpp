@@ -15,6 +15,10 @@ ArenaRange partial_gradients(const ParallelLayout& layout, const ParameterTable&
   return {table.replicated_begin(), table.arena_elements() - table.replicated_begin()};
 }
 
+int64_t num_layers_with_errors(const ModelShape& shape) {
+  return shape.fp8 && shape.fp8->measures_errors ? shape.num_layers : 0;
+}
+
 PipelineShape pipeline_shape(const TrainerOptions& options, const ParallelLayout& layout) {
   const int64_t group = options.micro_batch_group_size;
   return {layout.pp_size, layout.num_chunks, group > 0 ? group : layout.pp_size};
@@ -42,10 +46,12 @@ Trainer::Trainer(Backend& backend, const TrainerOptions& options, const ProcessG
       optimizer_(backend, groups, table_, shards_, options.shape.dtype, options.optimizer, plan_),
       reducer_(backend, groups, shards_, partial_gradients(groups.layout, table_), table_.tied()),
       gatherer_(backend, groups, shards_),
-      results_(backend, {.most = options.num_sample_losses,
-                         .micro_batch_size = options.shape.micro_batch_size,
-                         .dp_rank = groups.layout.dp_rank,
-                         .dp_size = groups.layout.dp_size}) {
+      results_(backend,
+               {.most = options.num_sample_losses,
+                .micro_batch_size = options.shape.micro_batch_size,
+                .dp_rank = groups.layout.dp_rank,
+                .dp_size = groups.layout.dp_size},
+               num_layers_with_errors(options.shape)) {
   const int64_t B = options.shape.micro_batch_size, T = options.shape.seq_length;
   const int64_t n = shards_.padded_elements();
   plan_.add(MemoryClass::kParameters, "parameters", &parameters_, options.shape.dtype, {n});
@@ -132,8 +138,11 @@ void Trainer::parameters_loaded() {
 // --- steps ---
 
 bool Trainer::step(const GlobalBatch& batch, const StepOptions& options) {
-  results_.begin(batch.num_micro_batches, {.training = true, .params_norm = options.params_norm});
+  results_.begin(
+      batch.num_micro_batches,
+      {.training = true, .params_norm = options.params_norm, .fp8_errors = options.fp8_errors});
   run_micro_batches(batch, /*training=*/true, /*timed=*/true);
+  if (options.fp8_errors) share_fp8_errors();
   const Tensor norm_and_clip = results_.norm_and_clip();
   optimizer_.gradient_norm(norm_and_clip, loss_scale());
   const StepOutcome outcome = may_skip_steps() ? judge() : StepOutcome{};
@@ -224,7 +233,7 @@ void Trainer::run_micro_batches(const GlobalBatch& batch, bool training, bool ti
   for (const PipelineWork& work : order) {
     using Kind = PipelineWork::Kind;
     if (work.kind == Kind::kExchange) exchange(work);
-    if (work.kind == Kind::kForward) forward(batch, work.item, training, keeps_samples);
+    if (work.kind == Kind::kForward) forward(batch, work.item, training, timed);
     if (work.kind == Kind::kBackward) backward(batch, work.item);
     if (timed) results_.work_done(work.kind);
   }
@@ -235,9 +244,10 @@ void Trainer::run_micro_batches(const GlobalBatch& batch, bool training, bool ti
 }
 
 void Trainer::forward(const GlobalBatch& batch, const PipelineItem& item, bool training,
-                      bool keeps_samples) {
+                      bool timed) {
   micro_batch_to_device(batch, item);
-  const MicroBatch micro_batch = micro_batch_at(batch, item);
+  MicroBatch micro_batch = micro_batch_at(batch, item);
+  if (timed) micro_batch.fp8_errors = results_.fp8_errors();
   model_.forward(micro_batch, training, &gatherer_);
   if (!model_.chunk(item.chunk).has_head) return;
   const int64_t micro_batch_idx = item.micro_batch;
@@ -251,7 +261,7 @@ void Trainer::forward(const GlobalBatch& batch, const PipelineItem& item, bool t
   if (training && options_.logits_chunk > 0) wait_for_readers_of_state();
   model_.loss(results_.loss(), micro_batch, scale, /*accumulate=*/micro_batch_idx > 0, training,
               static_cast<float>(scale * loss_scale()));
-  if (keeps_samples)
+  if (timed && results_.keeps_samples())
     model_.sample_losses(results_.losses_of_micro_batch(micro_batch_idx), micro_batch);
 }
 
@@ -324,6 +334,12 @@ void Trainer::share_losses(bool keeps_samples) {
     groups_.pipeline->broadcast(results_.losses_of_all_ranks(), layout.pp_size - 1,
                                 Stream::kCompute);
   }
+}
+
+// A rank has its layers and its part of each; sums over all ranks tell the last one of all.
+void Trainer::share_fp8_errors() {
+  for (Communicator* group : {groups_.tensor.get(), groups_.data.get(), groups_.pipeline.get()})
+    group->all_reduce(results_.fp8_errors(), Reduce::kSum, Stream::kCompute);
 }
 
 // Copies on the compute stream: half a megabyte takes microseconds, and by stream order the buffers

@@ -59,6 +59,7 @@ TrainerOptions trainer_options(const Config& config, int64_t vocab_size);
 struct StepOptions {
   double learning_rate = 0;
   bool params_norm = false;
+  bool fp8_errors = false;  // only where the shape's fp8 options plan memory for it
 };
 
 class Trainer {
@@ -128,8 +129,7 @@ class Trainer {
   void set_sequence_length(const GlobalBatch& batch);
   void micro_batch_to_device(const GlobalBatch& batch, const PipelineItem& item);
   MicroBatch micro_batch_at(const GlobalBatch& batch, const PipelineItem& item) const;
-  void forward(const GlobalBatch& batch, const PipelineItem& item, bool training,
-               bool keeps_samples);
+  void forward(const GlobalBatch& batch, const PipelineItem& item, bool training, bool timed);
   void backward(const GlobalBatch& batch, const PipelineItem& item);
   void wait_for_readers_of_state();
   void exchange(const PipelineWork& work);
@@ -137,12 +137,13 @@ class Trainer {
   // part of it.
   Tensor exchanged_part(Tensor whole) const;
   void share_losses(bool keeps_samples);
+  void share_fp8_errors();
   void set_fp8_scaling_state();
   void add_fp8_scaling(std::vector<StateTensor>& tensors);
   // Each step waits for its numbers before the update.
   bool may_skip_steps() const { return options_.loss_scale || options_.skips_bad_steps; }
   StepOutcome judge();
-  // With `timed` the result that has begun gets the times of its micro-batches.
+  // With `timed` the result that has begun gets the numbers and times of its micro-batches.
   void run_micro_batches(const GlobalBatch& batch, bool training, bool timed);
 
   Backend& backend_;

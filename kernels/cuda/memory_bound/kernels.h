@@ -43,7 +43,7 @@ void rotate(cudaStream_t stream, const Rotary& args);
 void expand_groups(cudaStream_t stream, Tensor expanded, Tensor grouped);
 void sum_groups(cudaStream_t stream, Tensor grouped, Tensor expanded);
 
-// --- fp8.cu; N and C are multiples of 16 ---
+// --- fp8.cu, fp8_scaling.cu; N and C are multiples of 16, x is bf16 ---
 int64_t quantize_scratch_bytes(int64_t N, int64_t C);  // C of column sums; 0: there are none
 void quantize(cudaStream_t stream, const Quantize& args, void* scratch);
 void update_fp8_scaling(cudaStream_t stream, const Fp8ScalingUpdate& args);
@@ -65,6 +65,9 @@ constexpr int64_t kSumScratchBytes = 1024 * sizeof(float);
 void sum(cudaStream_t stream, float* out, const float* inp, int64_t n, float scale, bool accumulate,
          void* scratch);
 void sum_of_squares(cudaStream_t stream, float* out, const float* inp, int64_t n, void* scratch);
+// out[0] (+)= sum of (value - reference)^2 and out[1] (+)= sum of reference^2 over n numbers of type x.
+void squared_error(cudaStream_t stream, float* out, const void* value, const void* reference,
+                   DType x, int64_t n, bool accumulate, void* scratch);
 
 // --- residual_norm.cu ---
 void residual_norm_forward(cudaStream_t stream, const ResidualNorm& args);

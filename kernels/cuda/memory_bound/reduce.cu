@@ -99,6 +99,34 @@ __global__ void sum_finish_kernel(float* out, const float* partials, int num_par
   if (threadIdx.x == 0) *out = accumulate ? *out + scale * total[0] : scale * total[0];
 }
 
+// Block i leaves its two sums at partials[2 * i].
+template <typename T>
+__global__ void __launch_bounds__(kSumThreads)
+    squared_error_kernel(float* partials, const T* value, const T* reference, int64_t n) {
+  constexpr int kSize = Vec<T>::kSize;
+  const int64_t stride = static_cast<int64_t>(gridDim.x) * kSumThreads;
+  const int64_t first = blockIdx.x * static_cast<int64_t>(kSumThreads) + threadIdx.x;
+  const int64_t num_vecs = n / kSize;
+  float sums[2] = {};
+  const auto add = [&](float got, float wanted) {
+    const float error = got - wanted;
+    sums[0] += error * error;
+    sums[1] += wanted * wanted;
+  };
+#pragma unroll 4
+  for (int64_t i = first; i < num_vecs; i += stride) {
+    float got[kSize], wanted[kSize];
+    unpack(load_vec(value + kSize * i), got);
+    unpack(load_vec(reference + kSize * i), wanted);
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) add(got[j], wanted[j]);
+  }
+  const int64_t rest = kSize * num_vecs + first;
+  if (rest < n) add(static_cast<float>(value[rest]), static_cast<float>(reference[rest]));
+  block_sum(sums);
+  if (threadIdx.x < 2) partials[2 * blockIdx.x + threadIdx.x] = sums[threadIdx.x];
+}
+
 void launch_sum(cudaStream_t stream, float* out, const float* inp, int64_t n, bool square,
                 float scale, bool accumulate, void* scratch) {
   const auto blocks = static_cast<unsigned>(
@@ -147,6 +175,19 @@ void sum(cudaStream_t stream, float* out, const float* inp, int64_t n, float sca
 
 void sum_of_squares(cudaStream_t stream, float* out, const float* inp, int64_t n, void* scratch) {
   launch_sum(stream, out, inp, n, true, 1.0F, false, scratch);
+}
+
+void squared_error(cudaStream_t stream, float* out, const void* value, const void* reference,
+                   DType x, int64_t n, bool accumulate, void* scratch) {
+  auto* partials = static_cast<float*>(scratch);
+  const int64_t blocks =
+      std::clamp<int64_t>(ceil_div(n, 16 * kSumThreads), 1, kSumScratchBytes / (2 * sizeof(float)));
+  dispatch(x, [&](auto type) {
+    using T = decltype(type);
+    squared_error_kernel<<<static_cast<unsigned>(blocks), kSumThreads, 0, stream>>>(
+        partials, static_cast<const T*>(value), static_cast<const T*>(reference), n);
+  });
+  sum_partials(stream, {out}, partials, blocks, 2, 2, accumulate);
 }
 
 }  // namespace weft::cuda

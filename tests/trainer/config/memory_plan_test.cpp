@@ -121,6 +121,12 @@ TEST(MemoryPlan, Fp8KeepsLessOfALayerAndCopiesOfItsWeights) {
   EXPECT_EQ(more(MemoryClass::kOptimizer), L * (8 + 4) * 20 * 4 + 768) << "histories, and amaxes";
   EXPECT_EQ(more(MemoryClass::kScratch), 3 * tokens * 4 * C + 256)
       << "rows, and both operands transposed";
+  options.shape.fp8->measures_errors = true;
+  const Trainer shadowed(*backend, options);
+  EXPECT_EQ(shadowed.plan().class_bytes(MemoryClass::kScratch) -
+                fp8.plan().class_bytes(MemoryClass::kScratch),
+            2 * 2 * tokens * 4 * C)
+      << "a product of bf16, and GELU's output for it";
 }
 
 // GPT 7.5B with 4 samples of 2048 tokens: recomputation keeps a layer's input, 2 bytes of its 32 for

@@ -41,15 +41,19 @@ TEST(Config, WhatFp8ProductsDoNotTakeIsRefusedByName) {
   const std::string fp8 = "--bf16 --fp8-format hybrid ";
   EXPECT_THAT(problems_of(kGood + fp8), IsEmpty());
   expect_problem("--fp8-format hybrid", "needs --bf16");
+  EXPECT_THAT(problems_of(kGood + "--bf16 --fp8"), IsEmpty());
   expect_problem("--fp16 --fp8-hybrid", "needs --bf16");
   expect_problem("--bf16 --fp8-format e5m2", "--fp8-format e5m2 is none of hybrid, e4m3");
   expect_problem(fp8 + "--fp8-e4m3", "exclude each other");
+  expect_problem(fp8 + "--fp8", "exclude each other");
   expect_problem(fp8 + "--fp8-recipe mxfp8", "--fp8-recipe mxfp8 is none of delayed, tensorwise");
   expect_problem(fp8 + "--fp8-amax-compute-algo mean", "is none of most_recent, max");
   expect_problem(fp8 + "--fp8-amax-history-len 0", "--fp8-amax-history-len must be from 1");
   expect_problem(fp8 + "--fp8-margin -1", "--fp8-margin must be from 0 to 32");
   expect_problem(fp8 + "--ffn-hidden-size 72", "--ffn-hidden-size are 72");
   expect_problem("--no-fp8-wgrad", "--no-fp8-wgrad needs --fp8-format");
+  expect_problem("--fp8-shadow-interval 5", "--fp8-shadow-interval needs --fp8-format");
+  expect_problem(fp8 + "--fp8-shadow-interval 0", "--fp8-shadow-interval must be");
 }
 
 TEST(Config, FlagsOfRecomputationThatMeanNothingTogetherAreRefused) {

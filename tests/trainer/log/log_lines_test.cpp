@@ -1,5 +1,6 @@
 #include "trainer/log/log_lines.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -104,6 +105,16 @@ TEST(LogLines, ArgumentsArePaddedTo48Columns) {
       "  accumulate_allreduce_grads_in_fp32 .............. False\n"
       "  adam_beta1 ...................................... 0.9\n"
       "-------------------- end of arguments ---------------------\n");
+}
+
+TEST(LogLines, Fp8ErrorsNameTheWorstProducts) {
+  const std::vector<float> errors = {0.01F, 0.02F, 0.0375F, 0.03F, 0.01F, 0.04F, 0.02F, 0.01F};
+  EXPECT_EQ(
+      fp8_errors_line(12, errors),
+      " fp8 errors at iteration 12: layer 1 proj 4.00%, layer 0 fc1 3.75%, layer 0 fc2 3.00% | "
+      "mean of 8 products 2.22%\n");
+  EXPECT_THAT(fp8_errors_line(12, std::vector<float>{0.01F, NAN, 0.03F, 0.02F}),
+              testing::HasSubstr(": layer 0 proj nan%, layer 0 fc1 3.00%"));
 }
 
 TEST(LogLines, TheOthers) {

@@ -30,6 +30,15 @@ TEST(Metrics, AStepIsOneJsonObjectWithStableKeys) {
             "\"optimizer_ms\":3.0}\n");
 }
 
+TEST(Metrics, ErrorsOfFp8ProductsLieByLayer) {
+  const std::string line = to_json_line(
+      {.iteration = 3, .fp8_errors = {0.5F, 0.25F, std::nanf(""), 1, 0.125F, 0.25F, 0.5F, 2}});
+  EXPECT_NE(line.find("\"fp8_errors\":{\"qkv\":[0.5,0.125],\"proj\":[0.25,0.25],"
+                      "\"fc1\":[null,0.5],\"fc2\":[1.0,2.0]}"),
+            std::string::npos)
+      << line;
+}
+
 TEST(Metrics, ResumingDropsLaterAndTornLines) {
   const TemporaryFolder folder;
   const auto path = folder / "metrics.jsonl";
