@@ -63,7 +63,7 @@ __device__ inline void load_tiles(const Params& p, const BackwardMemory<Shape, k
 
 #endif  // sm_90a
 
-template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
+template <class Shape, bool kDropout, bool kDocuments, bool kAlibi, bool kRotary>
 __global__ void __launch_bounds__(Shape::kThreads, 1)
     attention_backward_hopper_kernel(const __grid_constant__ Params p,
                                      const __grid_constant__ CUtensorMap qkv_map,
@@ -77,15 +77,16 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
   if (threadIdx.x == 0) memory.init_barriers();
   __syncthreads();
   const int group = warpgroup_index();
-  // The warpgroups that multiply take registers from the third one.
+  // The warpgroups that multiply take registers from the third one. (With 216 of them ptxas would serialise the products
+  // of heads of 128.)
   if (group < Shape::kGroups) {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 224;");
-    multiply_tiles<Shape, kDropout, kDocuments, kAlibi>(p, memory, group);
+    multiply_tiles<Shape, kDropout, kDocuments, kAlibi, kRotary>(p, memory, group);
   } else {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 56;");
     const int warp = uniform(static_cast<int>(threadIdx.x) / 32 % 4);
     if (warp < Shape::kGroups) {
-      add_query_gradients<Shape, kDropout, kDocuments>(p, memory, warp);
+      add_query_gradients<Shape, kDropout, kDocuments, kRotary>(p, memory, warp);
     } else if (warp == Shape::kGroups && (threadIdx.x & 31) == 0) {
       load_tiles<Shape, kDropout, kDocuments>(p, memory, qkv_map, dout_map);
     }
@@ -94,9 +95,10 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
 }
 
 // Launches nothing and returns false where the kernel cannot run.
-template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
+template <class Shape, bool kDropout, bool kDocuments, bool kAlibi, bool kRotary>
 bool launch_fused_backward(cudaStream_t stream, const Params& p) {
-  const auto kernel = attention_backward_hopper_kernel<Shape, kDropout, kDocuments, kAlibi>;
+  const auto kernel =
+      attention_backward_hopper_kernel<Shape, kDropout, kDocuments, kAlibi, kRotary>;
   const void* function = reinterpret_cast<const void*>(kernel);
   static const bool usable = runs_on_hopper(function);
   if (!usable) return false;

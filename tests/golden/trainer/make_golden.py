@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""Makes gpt.golden, llama.golden, bloom.golden, tr8.golden (bigscience's 104B), geglu.golden and erf.golden: a small model's logits, loss, gradients and 20 AdamW steps, by PyTorch on the CPU in fp32.
+"""Makes gpt.golden, llama.golden, bloom.golden, tr8.golden (bigscience's 104B), geglu.golden, reglu.golden, liglu.golden and erf.golden: a small model's logits, loss, gradients and 20 AdamW steps, by PyTorch on the CPU in fp32.
 
     python3 tests/golden/trainer/make_golden.py gpt tests/golden/trainer/gpt.golden      # needs torch and numpy
     python3 tests/golden/trainer/make_golden.py llama tests/golden/trainer/llama.golden
     python3 tests/golden/trainer/make_golden.py bloom tests/golden/trainer/bloom.golden
     python3 tests/golden/trainer/make_golden.py tr8 tests/golden/trainer/tr8.golden
     python3 tests/golden/trainer/make_golden.py geglu tests/golden/trainer/geglu.golden
+    python3 tests/golden/trainer/make_golden.py reglu tests/golden/trainer/reglu.golden
+    python3 tests/golden/trainer/make_golden.py liglu tests/golden/trainer/liglu.golden
     python3 tests/golden/trainer/make_golden.py erf tests/golden/trainer/erf.golden
 
-geglu has --glu-activation geglu and turns the first quarter of each head (--rotary-percent 0.25); erf has the exact GELU and heads that are
+geglu has --glu-activation geglu and turns the first quarter of each head (--rotary-percent 0.25); reglu and liglu have those activations, reglu
+without biases and half a head that turns, liglu with a table of positions; erf has the exact GELU and heads that are
 larger than C / H (--kv-channels), as all of them have.
 
 The models are written out in plain PyTorch, in Megatron's parameter names and layouts (weights [out, in], QKV rows per head
@@ -35,15 +38,20 @@ SHAPES = dict(
              micro_batch_size=2, num_micro_batches=2, num_steps=20, has_embedding_norm=1),
     geglu=dict(num_layers=2, hidden_size=16, num_heads=2, head_size=64, ffn_size=24, seq_length=12, vocab_size=48,
                micro_batch_size=2, num_micro_batches=2, num_steps=20, is_geglu=1, rotary_base=10000, rotary_size=16),
+    reglu=dict(num_layers=2, hidden_size=16, num_heads=2, head_size=64, ffn_size=24, seq_length=12, vocab_size=48,
+               micro_batch_size=2, num_micro_batches=2, num_steps=20, is_reglu=1, has_biases=0, rotary_base=10000, rotary_size=32),
+    liglu=dict(num_layers=2, hidden_size=16, num_heads=2, head_size=64, ffn_size=24, seq_length=12, vocab_size=48,
+               micro_batch_size=2, num_micro_batches=2, num_steps=20, is_liglu=1),
     erf=dict(num_layers=2, hidden_size=16, num_heads=3, head_size=64, ffn_size=24, seq_length=12, vocab_size=48,
              micro_batch_size=2, num_micro_batches=2, num_steps=20, has_exact_gelu=1))
 NAME = sys.argv[1]
 SHAPE = SHAPES[NAME]
 RMS_NORM, UNTIED, BIASES = SHAPE.get('uses_rms_norm', 0), SHAPE.get('unties_head', 0), SHAPE.get('has_biases', 1)
-SWIGLU, ROTARY_BASE, GROUPS = SHAPE.get('is_swiglu', 0), SHAPE.get('rotary_base', 0), SHAPE.get('num_query_groups', SHAPE['num_heads'])
+ROTARY_BASE, GROUPS = SHAPE.get('rotary_base', 0), SHAPE.get('num_query_groups', SHAPE['num_heads'])
 EMBEDDING_NORM = SHAPE.get('has_embedding_norm', 0)
 ALIBI = SHAPE.get('has_alibi', 0)
-GEGLU, EXACT_GELU = SHAPE.get('is_geglu', 0), SHAPE.get('has_exact_gelu', 0)
+EXACT_GELU = SHAPE.get('has_exact_gelu', 0)
+GLU = next((act for name, act in dict(is_swiglu=F.silu, is_geglu=F.gelu, is_reglu=F.relu, is_liglu=lambda gate: gate).items() if name in SHAPE), None)
 OPTIMIZER = dict(lr=1e-3, beta1=0.9, beta2=0.95, eps=1e-8, weight_decay=0.1, clip_grad=0.5)
 L, C, H, D, FF, T, V = (SHAPE[k] for k in (
     'num_layers', 'hidden_size', 'num_heads', 'head_size', 'ffn_size', 'seq_length', 'vocab_size'))
@@ -83,7 +91,7 @@ def parameters():
         p |= {'embedding.word_embeddings_layernorm.weight': (C,), 'embedding.word_embeddings_layernorm.bias': (C,)}
     if not ROTARY_BASE and not ALIBI:
         p['embedding.position_embeddings.weight'] = (T, C)
-    qkv, fc1 = (H + 2 * GROUPS) * D, (2 if SWIGLU or GEGLU else 1) * FF
+    qkv, fc1 = (H + 2 * GROUPS) * D, (2 if GLU else 1) * FF
     for i in range(L):
         n = f'decoder.layers.{i}.'
         p |= {n + 'input_layernorm.weight': (C,), n + 'input_layernorm.bias': (C,),
@@ -137,10 +145,10 @@ def distances():
 
 def activation(y):
     """GELU, or a gated linear unit (Shazeer 2020, arXiv:2002.05202); Megatron's GEGLU has the exact GELU."""
-    if not SWIGLU and not GEGLU:
+    if not GLU:
         return F.gelu(y, approximate='none' if EXACT_GELU else 'tanh')
     gate, up = y.chunk(2, dim=-1)
-    return (F.silu(gate) if SWIGLU else F.gelu(gate)) * up
+    return GLU(gate) * up
 
 
 def logits_of(p, ids):

@@ -111,6 +111,8 @@ class GoldenModel : public testing::TestWithParam<std::string> {
     shape.micro_batch_size = golden_.integer("micro_batch_size");
     if (golden_.has("is_swiglu", false)) shape.glu = Glu::kSwiglu;
     if (golden_.has("is_geglu", false)) shape.glu = Glu::kGeglu;
+    if (golden_.has("is_reglu", false)) shape.glu = Glu::kReglu;
+    if (golden_.has("is_liglu", false)) shape.glu = Glu::kLiglu;
     if (golden_.has("has_exact_gelu", false)) shape.gelu = Gelu::kErf;
     shape.has_embedding_norm = golden_.has("has_embedding_norm", false);
     if (golden_.has("has_alibi", false)) {
@@ -202,7 +204,8 @@ TEST_P(GoldenModel, TwentyStepsOfAdamW) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, GoldenModel,
-                         testing::Values("gpt", "llama", "tr8", "bloom", "geglu", "erf"),
+                         testing::Values("gpt", "llama", "tr8", "bloom", "geglu", "reglu", "liglu",
+                                         "erf"),
                          [](const auto& test) { return test.param; });
 
 }  // namespace
