@@ -131,9 +131,11 @@ __global__ void __launch_bounds__(kThreads, 4)
       for (int r = 0; r < kRows; ++r)
         store_vec(target.value + (row + r) * C + column, pack<bf16>(values[r]));
     }
+    if (target.partial_sums != nullptr) {
 #pragma unroll
-    for (int c = 0; c < kColumns; ++c)
-      column_sums[c] = (values[0][c] + values[1][c]) + (values[2][c] + values[3][c]);
+      for (int c = 0; c < kColumns; ++c)
+        column_sums[c] = (values[0][c] + values[1][c]) + (values[2][c] + values[3][c]);
+    }
     if (!largest.is_finite()) {
 #pragma unroll
       for (int r = 0; r < kRows; ++r) infinite_to_nan(values[r]);
