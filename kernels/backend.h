@@ -131,19 +131,6 @@ constexpr bool has_flash_attention(int64_t D) {
   return D > 0 && D % 8 == 0 && D <= kMaxFlashHeadSize;
 }
 
-// Rotary positions: of each query and key, P pairs of elements (a, b) become
-//   (a cos - b sin, b cos + a sin)
-// with cosine and sine of position and pair; in backward the gradients turn by the opposite angles. The
-// pairs are elements i and P + i, or 2i and 2i + 1 where `interleaved`; elements from 2P on stay. What is
-// turned was rounded to x before, and is again. [Su et al. 2021, arXiv:2104.09864]
-struct Rotation {
-  // (S,2,P) fp32: cosines and sines of the positions 0 ... S-1, S >= T; or empty: nothing turns. Where P is a
-  // multiple of 8, kernels on CUDA turn what they read and write anyway.
-  Tensor angles = {};
-  Tensor document_bounds = {};  // as in Attention; if it is given, positions count from its begin
-  bool interleaved = false;
-};
-
 // Causal self-attention, never materialising the scores of a sequence [Dao 2023, arXiv:2307.08691]:
 //   out = dropout(softmax(scale * q k^T + causal mask)) * v, per sample and head.
 // With document_bounds a query sees the keys of its own document alone, up to itself. With slopes
@@ -158,8 +145,7 @@ struct Attention {
   Tensor lse = {};  // (B,H,T) fp32, written: the logarithm of the softmax's sum
   // (B,H,attention_mask_words(T)) int32, written: dropout's bits; empty where p == 0.
   Tensor kept = {};
-  Tensor qkv = {};         // (B,T,H,3,D) x: query, key and value of each head, in Megatron's order
-  Rotation rotation = {};  // of qkv's queries and keys, which are turned in place first
+  Tensor qkv = {};  // (B,T,H,3,D) x: query, key and value of each head, in Megatron's order
   // (B,T,2) int32, or empty: begin and end of the document of each token, as positions in its
   // sample. The document of token t is [begin, end), and begin <= t < end; the documents of a sample
   // follow each other without gaps.
@@ -172,12 +158,22 @@ struct Attention {
 struct AttentionBackward {
   Tensor dqkv = {};                                // (B,T,H,3,D) x, written
   Tensor dout = {};                                // (B,T,H,D) x
-  Tensor out = {}, lse = {}, kept = {}, qkv = {};  // forward's; queries and keys are turned
-  Rotation rotation =
-      {};  // forward's: dqkv is the gradient of the queries and keys before their turn
-  Tensor document_bounds = {}, slopes = {};  // forward's
+  Tensor out = {}, lse = {}, kept = {}, qkv = {};  // forward's
+  Tensor document_bounds = {}, slopes = {};        // forward's
   float scale = 1.0F;
   float dropout_p = 0.0F;  // forward's; the bits are in `kept`
+};
+
+// Rotary positions, in place: of each query and key, P pairs of elements (a, b) become
+//   (a cos - b sin, b cos + a sin)
+// with cosine and sine of position and pair, or with the opposite angle where `inverse` (backward).
+// The pairs are elements i and P + i, or 2i and 2i + 1 where `interleaved`; elements from 2P on stay.
+// [Su et al. 2021, arXiv:2104.09864]
+struct Rotary {
+  Tensor qkv = {};     // (B,T,G,R+2,D) x: of each group R queries, a key and a value
+  Tensor angles = {};  // (S,2,P) fp32: cosines and sines of the positions 0 ... S-1; S >= T
+  Tensor document_bounds = {};  // as in Attention; if it is given, positions count from its begin
+  bool interleaved = false, inverse = false;
 };
 
 // Turns numbers into fp8: value * scale, rounded to the nearest number of the format, where
@@ -361,13 +357,14 @@ class Backend {
   virtual void glu_backward(Tensor dpre, Tensor dout, Tensor pre, Glu glu) = 0;
 
   // --- attention ---
+  virtual void rotate(const Rotary& args) = 0;
   // Queries in groups of R that share a key and a value [Ainslie et al. 2023, arXiv:2305.13245]:
   // expanded (B,T,G*R,3,D) = each query of grouped (B,T,G,R+2,D) x with the key and value of its
-  // group, in the layout of Attention; queries and keys are turned.
-  virtual void expand_groups(Tensor expanded, Tensor grouped, const Rotation& rotation) = 0;
+  // group, in the layout of Attention.
+  virtual void expand_groups(Tensor expanded, Tensor grouped) = 0;
   // Backward: grouped = the gradients in `expanded`, where those of keys and values are summed over
-  // the queries of the group, in order; then those of queries and keys are turned back.
-  virtual void sum_groups(Tensor grouped, Tensor expanded, const Rotation& rotation) = 0;
+  // the queries of the group, in order.
+  virtual void sum_groups(Tensor grouped, Tensor expanded) = 0;
   virtual void attention_forward(const Attention& args) = 0;
   virtual void attention_backward(const AttentionBackward& args) = 0;
 

@@ -184,25 +184,9 @@ void check_input_gradient(const Checker& check, const char* dinp_name, const Ten
   check.rows(dinp_name, dinp, weight.dtype(), N, weight.shape(1));
 }
 
-// `qkv` is (B,T,H,3,D) or (B,T,G,R+2,D).
-void check_rotation(const Checker& check, const Rotation& rotation, const Tensor& qkv) {
-  const Tensor& angles = rotation.angles;
-  if (!angles) return;
-  const int64_t B = qkv.shape(0), T = qkv.shape(1), D = qkv.shape(4);
-  check.require(angles.rank() == 3, "angles is " + text_of(angles) + ", should be (S,2,P)");
-  check.tensor("angles", angles, DType::kFloat32, {angles.shape(0), 2, angles.shape(2)});
-  check.require(angles.shape(0) >= T && 2 * angles.shape(2) <= D,
-                "angles is " + text_of(angles) + ", but qkv is " + text_of(qkv) +
-                    ": should have a row for each position, and no more pairs than a head");
-  if (rotation.document_bounds) {
-    check.tensor("the rotation's document_bounds", rotation.document_bounds, DType::kInt32,
-                 {B, T, 2});
-  }
-}
-
 void check_attention(const Checker& check, const Tensor& out, const Tensor& lse, const Tensor& kept,
-                     const Tensor& qkv, const Rotation& rotation, const Tensor& document_bounds,
-                     const Tensor& slopes, float dropout_p) {
+                     const Tensor& qkv, const Tensor& document_bounds, const Tensor& slopes,
+                     float dropout_p) {
   check.model_type("qkv", qkv);
   check.require(qkv.rank() == 5 && qkv.shape(3) == 3,
                 "qkv is " + text_of(qkv) + ", should be (B,T,H,3,D)");
@@ -211,8 +195,6 @@ void check_attention(const Checker& check, const Tensor& out, const Tensor& lse,
   check.tensor("lse", lse, DType::kFloat32, {B, H, T});
   if (document_bounds) check.tensor("document_bounds", document_bounds, DType::kInt32, {B, T, 2});
   if (slopes) check.tensor("slopes", slopes, DType::kFloat32, {H});
-  check_rotation(check, rotation, qkv);
-  check.require(!slopes || !rotation.angles, "positions are rotary or slopes, not both");
   check.dropout({.p = dropout_p});
   if (dropout_p > 0.0F) {
     check.tensor("kept", kept, DType::kInt32, {B, H, attention_mask_words(T)});
@@ -443,8 +425,23 @@ void check_glu_backward(const Tensor& dpre, const Tensor& dout, const Tensor& pr
   check.rows("dpre", dpre, dout.dtype(), num_rows(dout), 2 * num_columns(dout));
 }
 
-void check_groups(const char* operation, const Tensor& expanded, const Tensor& grouped,
-                  const Rotation& rotation) {
+void check_rotate(const Rotary& args) {
+  const Checker check("rotate");
+  const Tensor &qkv = args.qkv, &angles = args.angles;
+  check.model_type("qkv", qkv);
+  check.require(qkv.rank() == 5 && qkv.shape(3) >= 3,
+                "qkv is " + text_of(qkv) + ", should be (B,T,G,R+2,D)");
+  const int64_t B = qkv.shape(0), T = qkv.shape(1), D = qkv.shape(4);
+  check.require(angles.rank() == 3, "angles is " + text_of(angles) + ", should be (S,2,P)");
+  check.tensor("angles", angles, DType::kFloat32, {angles.shape(0), 2, angles.shape(2)});
+  check.require(angles.shape(0) >= T && 2 * angles.shape(2) <= D,
+                "angles is " + text_of(angles) + ", but qkv is " + text_of(qkv) +
+                    ": should have a row for each position, and no more pairs than a head");
+  if (args.document_bounds)
+    check.tensor("document_bounds", args.document_bounds, DType::kInt32, {B, T, 2});
+}
+
+void check_groups(const char* operation, const Tensor& expanded, const Tensor& grouped) {
   const Checker check(operation);
   check.model_type("grouped", grouped);
   check.require(grouped.rank() == 5 && grouped.shape(3) >= 3,
@@ -452,13 +449,12 @@ void check_groups(const char* operation, const Tensor& expanded, const Tensor& g
   const int64_t num_heads = grouped.shape(2) * (grouped.shape(3) - 2);
   check.tensor("expanded", expanded, grouped.dtype(),
                {grouped.shape(0), grouped.shape(1), num_heads, 3, grouped.shape(4)});
-  check_rotation(check, rotation, grouped);
 }
 
 void check_attention_forward(const Attention& args) {
   const Checker check("attention_forward");
-  check_attention(check, args.out, args.lse, args.kept, args.qkv, args.rotation,
-                  args.document_bounds, args.slopes, args.dropout.p);
+  check_attention(check, args.out, args.lse, args.kept, args.qkv, args.document_bounds, args.slopes,
+                  args.dropout.p);
   const Heads& heads = args.heads;
   const int64_t H = args.qkv.shape(2);
   check.require(
@@ -472,8 +468,8 @@ void check_attention_forward(const Attention& args) {
 
 void check_attention_backward(const AttentionBackward& args) {
   const Checker check("attention_backward");
-  check_attention(check, args.out, args.lse, args.kept, args.qkv, args.rotation,
-                  args.document_bounds, args.slopes, args.dropout_p);
+  check_attention(check, args.out, args.lse, args.kept, args.qkv, args.document_bounds, args.slopes,
+                  args.dropout_p);
   const Tensor& qkv = args.qkv;
   const int64_t B = qkv.shape(0), T = qkv.shape(1), H = qkv.shape(2), D = qkv.shape(4);
   check.tensor("dqkv", args.dqkv, qkv.dtype(), {B, T, H, 3, D});

@@ -40,8 +40,8 @@ void check_update_fp8_scaling(const Fp8ScalingUpdate& args);
 void check_gelu_forward(const Tensor& out, const Tensor& pre);
 void check_glu_forward(const Tensor& out, const Tensor& pre);
 void check_glu_backward(const Tensor& dpre, const Tensor& dout, const Tensor& pre);
-void check_groups(const char* operation, const Tensor& expanded, const Tensor& grouped,
-                  const Rotation& rotation);
+void check_groups(const char* operation, const Tensor& expanded, const Tensor& grouped);
+void check_rotate(const Rotary& args);
 void check_attention_forward(const Attention& args);
 void check_attention_backward(const AttentionBackward& args);
 void check_cross_entropy(const Tensor& losses, const Tensor& logits, const Tensor& targets,

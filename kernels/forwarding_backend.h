@@ -85,11 +85,12 @@ class ForwardingBackend : public Backend {
   void glu_backward(Tensor dpre, Tensor dout, Tensor pre, Glu glu) override {
     inner_->glu_backward(dpre, dout, pre, glu);
   }
-  void expand_groups(Tensor expanded, Tensor grouped, const Rotation& rotation) override {
-    inner_->expand_groups(expanded, grouped, rotation);
+  void rotate(const Rotary& args) override { inner_->rotate(args); }
+  void expand_groups(Tensor expanded, Tensor grouped) override {
+    inner_->expand_groups(expanded, grouped);
   }
-  void sum_groups(Tensor grouped, Tensor expanded, const Rotation& rotation) override {
-    inner_->sum_groups(grouped, expanded, rotation);
+  void sum_groups(Tensor grouped, Tensor expanded) override {
+    inner_->sum_groups(grouped, expanded);
   }
   void attention_forward(const Attention& args) override { inner_->attention_forward(args); }
   void attention_backward(const AttentionBackward& args) override {

@@ -281,7 +281,6 @@ int64_t attention_scratch_floats(int64_t T, int64_t D) {
 void attention_forward(const Context& context, const Attention& args) {
   context.need_scratch("attention_forward",
                        attention_scratch_floats(args.qkv.shape(1), args.qkv.shape(4)));
-  rotate(context, args.qkv, args.rotation, /*back=*/false);
   for_each_head(context, args.qkv, args.heads,
                 [&](const Panels& panels, const Head& head) { head_forward(panels, head, args); });
 }
@@ -291,7 +290,6 @@ void attention_backward(const Context& context, const AttentionBackward& args) {
                        attention_scratch_floats(args.qkv.shape(1), args.qkv.shape(4)));
   for_each_head(context, args.qkv, Heads{},
                 [&](const Panels& panels, const Head& head) { head_backward(panels, head, args); });
-  rotate(context, args.dqkv, args.rotation, /*back=*/true);
 }
 
 }  // namespace weft::cpu

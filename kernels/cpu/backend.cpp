@@ -139,13 +139,17 @@ class CpuBackend final : public Backend {
     cpu::glu_backward(context_, dpre, dout, pre, glu);
   }
 
-  void expand_groups(Tensor expanded, Tensor grouped, const Rotation& rotation) override {
-    check_groups("expand_groups", expanded, grouped, rotation);
-    cpu::expand_groups(context_, expanded, grouped, rotation);
+  void rotate(const Rotary& args) override {
+    check_rotate(args);
+    cpu::rotate(context_, args);
   }
-  void sum_groups(Tensor grouped, Tensor expanded, const Rotation& rotation) override {
-    check_groups("sum_groups", expanded, grouped, rotation);
-    cpu::sum_groups(context_, grouped, expanded, rotation);
+  void expand_groups(Tensor expanded, Tensor grouped) override {
+    check_groups("expand_groups", expanded, grouped);
+    cpu::expand_groups(context_, expanded, grouped);
+  }
+  void sum_groups(Tensor grouped, Tensor expanded) override {
+    check_groups("sum_groups", expanded, grouped);
+    cpu::sum_groups(context_, grouped, expanded);
   }
   void attention_forward(const Attention& args) override {
     check_attention_forward(args);

@@ -48,11 +48,9 @@ void glu_forward(const Context& context, Tensor out, Tensor pre, Glu glu);
 void glu_backward(const Context& context, Tensor dpre, Tensor dout, Tensor pre, Glu glu);
 
 int64_t qkv_scratch_floats(int64_t D);
-// Turns the queries and keys of qkv (B,T,G,R+2,D) in place, or turns them back. Without angles it does nothing.
-void rotate(const Context& context, Tensor qkv, const Rotation& rotation, bool back);
-void expand_groups(const Context& context, Tensor expanded, Tensor grouped,
-                   const Rotation& rotation);
-void sum_groups(const Context& context, Tensor grouped, Tensor expanded, const Rotation& rotation);
+void rotate(const Context& context, const Rotary& args);
+void expand_groups(const Context& context, Tensor expanded, Tensor grouped);
+void sum_groups(const Context& context, Tensor grouped, Tensor expanded);
 
 int64_t attention_scratch_floats(int64_t T, int64_t D);
 void attention_forward(const Context& context, const Attention& args);

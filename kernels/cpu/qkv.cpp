@@ -33,16 +33,16 @@ void copy_elements(const Tensor& out, int64_t to, const Tensor& inp, int64_t fro
 
 int64_t qkv_scratch_floats(int64_t D) { return 4 * D; }
 
-void rotate(const Context& context, Tensor qkv, const Rotation& rotation, bool back) {
-  if (!rotation.angles) return;
+void rotate(const Context& context, const Rotary& args) {
+  const Tensor& qkv = args.qkv;
   const int64_t T = qkv.shape(1), G = qkv.shape(2), parts = qkv.shape(3), D = qkv.shape(4);
-  const int64_t num_pairs = rotation.angles.shape(2);
+  const int64_t num_pairs = args.angles.shape(2);
   context.need_scratch("rotate", qkv_scratch_floats(D));
   context.for_each_range(qkv.shape(0) * T, kGrain, [&](int64_t begin, int64_t end, int thread) {
     for (int64_t row = begin; row < end; ++row) {
       const int64_t document =
-          rotation.document_bounds ? rotation.document_bounds.as<int32_t>()[2 * row] : 0;
-      const float* cosines = rotation.angles.as<float>() + (row % T - document) * 2 * num_pairs;
+          args.document_bounds ? args.document_bounds.as<int32_t>()[2 * row] : 0;
+      const float* cosines = args.angles.as<float>() + (row % T - document) * 2 * num_pairs;
       for (int64_t i = 0; i < G * parts; ++i) {
         if (i % parts == parts - 1) continue;  // the value
         const int64_t first = (row * G * parts + i) * D;
@@ -50,16 +50,15 @@ void rotate(const Context& context, Tensor qkv, const Rotation& rotation, bool b
         // fp32 rows are turned in their own memory.
         read_row(qkv, first, D, buffer);
         float* head = row_target(qkv, first, buffer);
-        turn(head, cosines, cosines + num_pairs, back ? -1.0F : 1.0F, num_pairs,
-             rotation.interleaved);
+        turn(head, cosines, cosines + num_pairs, args.inverse ? -1.0F : 1.0F, num_pairs,
+             args.interleaved);
         store_row(qkv, first, D, head);
       }
     }
   });
 }
 
-void expand_groups(const Context& context, Tensor expanded, Tensor grouped,
-                   const Rotation& rotation) {
+void expand_groups(const Context& context, Tensor expanded, Tensor grouped) {
   const int64_t parts = grouped.shape(3), D = grouped.shape(4), queries = parts - 2;
   const int64_t num_groups = grouped.num_elements() / (parts * D);
   context.for_each_range(num_groups, kGrain, [&](int64_t begin, int64_t end, int) {
@@ -72,10 +71,9 @@ void expand_groups(const Context& context, Tensor expanded, Tensor grouped,
       }
     }
   });
-  rotate(context, expanded, rotation, /*back=*/false);
 }
 
-void sum_groups(const Context& context, Tensor grouped, Tensor expanded, const Rotation& rotation) {
+void sum_groups(const Context& context, Tensor grouped, Tensor expanded) {
   const int64_t parts = grouped.shape(3), D = grouped.shape(4), queries = parts - 2;
   const int64_t num_groups = grouped.num_elements() / (parts * D);
   context.need_scratch("sum_groups", qkv_scratch_floats(D));
@@ -92,7 +90,6 @@ void sum_groups(const Context& context, Tensor grouped, Tensor expanded, const R
       store_row(grouped, to + queries * D, 2 * D, sums);
     }
   });
-  rotate(context, grouped, rotation, /*back=*/true);
 }
 
 }  // namespace weft::cpu

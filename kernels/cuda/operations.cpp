@@ -28,11 +28,6 @@ void require_multiple_of_16(const char* operation, const char* what, int64_t siz
                                 std::to_string(size) + "; on CUDA it must be a multiple of 16");
 }
 
-// Returns whether flash attention turns queries and keys itself; else that is a pass of its own.
-bool turns_in_attention(int64_t D, const Rotation& rotation) {
-  return has_flash_attention(D) && num_columns(rotation.angles) % 8 == 0;
-}
-
 }  // namespace
 
 void CudaBackend::cast(Tensor dst, Tensor src) {
@@ -135,55 +130,50 @@ void CudaBackend::glu_backward(Tensor dpre, Tensor dout, Tensor pre, Glu glu) {
                      num_columns(dout), glu);
 }
 
-void CudaBackend::expand_groups(Tensor expanded, Tensor grouped, const Rotation& rotation) {
-  constexpr const char* kName = "expand_groups";
-  check_groups(kName, expanded, grouped, rotation);
-  require_aligned(kName, {expanded, grouped, rotation.angles});
-  cuda::expand_groups(compute_, expanded, grouped, rotation);
+void CudaBackend::rotate(const Rotary& args) {
+  constexpr const char* kName = "rotate";
+  check_rotate(args);
+  require_aligned(kName, {args.qkv, args.angles});
+  cuda::rotate(compute_, args);
 }
 
-void CudaBackend::sum_groups(Tensor grouped, Tensor expanded, const Rotation& rotation) {
+void CudaBackend::expand_groups(Tensor expanded, Tensor grouped) {
+  constexpr const char* kName = "expand_groups";
+  check_groups(kName, expanded, grouped);
+  require_aligned(kName, {expanded, grouped});
+  cuda::expand_groups(compute_, expanded, grouped);
+}
+
+void CudaBackend::sum_groups(Tensor grouped, Tensor expanded) {
   constexpr const char* kName = "sum_groups";
-  check_groups(kName, expanded, grouped, rotation);
-  require_aligned(kName, {grouped, expanded, rotation.angles});
-  cuda::sum_groups(compute_, grouped, expanded, rotation);
+  check_groups(kName, expanded, grouped);
+  require_aligned(kName, {grouped, expanded});
+  cuda::sum_groups(compute_, grouped, expanded);
 }
 
 void CudaBackend::attention_forward(const Attention& args) {
   constexpr const char* kName = "attention_forward";
   check_attention_forward(args);
-  require_aligned(kName,
-                  {args.out, args.kept, args.qkv, args.rotation.angles, args.document_bounds});
+  require_aligned(kName, {args.out, args.kept, args.qkv, args.document_bounds});
   const int64_t T = args.qkv.shape(1), H = args.qkv.shape(2), D = args.qkv.shape(4);
-  Attention turned = args;
-  if (args.rotation.angles && !turns_in_attention(D, args.rotation)) {
-    rotate(compute_, args.qkv, args.rotation, /*back=*/false);
-    turned.rotation = {};
-  }
-  if (has_flash_attention(D)) return cuda::attention_forward(compute_, turned);
-  unfused_attention_forward(compute_, *gemm_, turned,
+  if (has_flash_attention(D)) return cuda::attention_forward(compute_, args);
+  unfused_attention_forward(compute_, *gemm_, args,
                             scratch(kName, unfused_scratch(T, H, D, args.qkv.dtype()).num_bytes));
 }
 
 void CudaBackend::attention_backward(const AttentionBackward& args) {
   constexpr const char* kName = "attention_backward";
   check_attention_backward(args);
-  require_aligned(kName, {args.dqkv, args.dout, args.out, args.kept, args.qkv, args.rotation.angles,
-                          args.document_bounds});
+  require_aligned(kName,
+                  {args.dqkv, args.dout, args.out, args.kept, args.qkv, args.document_bounds});
   const int64_t B = args.qkv.shape(0), T = args.qkv.shape(1), H = args.qkv.shape(2),
                 D = args.qkv.shape(4);
-  AttentionBackward turned = args;
-  const bool turns_after = args.rotation.angles && !turns_in_attention(D, args.rotation);
-  if (turns_after) turned.rotation = {};
   if (has_flash_attention(D)) {
-    cuda::attention_backward(compute_, turned,
-                             scratch(kName, attention_workspace_bytes(B, T, H, D)));
-  } else {
-    unfused_attention_backward(
-        compute_, *gemm_, turned,
-        scratch(kName, unfused_scratch(T, H, D, args.qkv.dtype()).num_bytes));
+    void* memory = scratch(kName, attention_workspace_bytes(B, T, H, D));
+    return cuda::attention_backward(compute_, args, memory);
   }
-  if (turns_after) rotate(compute_, args.dqkv, args.rotation, /*back=*/true);
+  unfused_attention_backward(compute_, *gemm_, args,
+                             scratch(kName, unfused_scratch(T, H, D, args.qkv.dtype()).num_bytes));
 }
 
 void CudaBackend::cross_entropy(Tensor losses, Tensor logits, Tensor targets, Tensor loss_mask,

@@ -13,7 +13,6 @@ struct Shape {
   Heads heads = {};
   Documents documents = {};
   bool has_slopes = false;
-  reference::Turn turn = {};
 };
 
 std::string shape_name(const char* operation, DType x, const Shape& s, float p) {
@@ -22,8 +21,7 @@ std::string shape_name(const char* operation, DType x, const Shape& s, float p) 
          (s.heads.total > 0
               ? "_from" + std::to_string(s.heads.first) + "of" + std::to_string(s.heads.total)
               : "") +
-         s.documents.name() + (s.has_slopes ? "_slopes" : "") + s.turn.name() +
-         (p > 0 ? "_dropout" : "");
+         s.documents.name() + (s.has_slopes ? "_slopes" : "") + (p > 0 ? "_dropout" : "");
 }
 
 WorkspaceShape workspace(DType x, const Shape& s) {
@@ -56,7 +54,6 @@ struct Inputs {
 
 struct Buffers {
   Tensor qkv, out, lse, kept, document_bounds, slopes;
-  Rotation rotation;
   Buffers(Arrays& arrays, DType x, const Shape& s, const Inputs& in)
       : qkv(arrays.make(x, {s.B, s.T, s.H, 3, s.D}, in.qkv)),
         out(arrays.make(x, {s.B, s.T, s.H, s.D})),
@@ -65,7 +62,6 @@ struct Buffers {
     const Values bounds = test::document_bounds(s.documents, s.B, s.T);
     if (!bounds.empty()) document_bounds = arrays.make(DType::kInt32, {s.B, s.T, 2}, bounds);
     if (s.has_slopes) slopes = arrays.make(DType::kFloat32, {s.H}, slopes_of(s));
-    rotation = make_rotation(arrays, s.turn, s.B, s.T);
   }
 };
 
@@ -108,7 +104,6 @@ void run_forward(Backend& backend, const Shape& s, const Buffers& buffers, float
                              .lse = buffers.lse,
                              .kept = buffers.kept,
                              .qkv = buffers.qkv,
-                             .rotation = buffers.rotation,
                              .document_bounds = buffers.document_bounds,
                              .slopes = buffers.slopes,
                              .scale = scale_of(s),
@@ -121,11 +116,6 @@ reference::AttentionResult definition(const Values& qkv, const Shape& s, float p
                               dropout_of(p), document_bounds(s.documents, s.B, s.T), slopes_of(s));
 }
 
-// Attention reads queries and keys that have turned and were rounded again.
-Values turned(const Values& qkv, DType x, const Shape& s) {
-  return rounded(s.turn.turned(qkv, s.B, s.T, 3, s.D, /*back=*/false), x);
-}
-
 OpCase forward(DType x, Shape s, float p) {
   return {shape_name("attention_forward", x, s, p),
           [=](Backend& backend) -> Outputs {
@@ -135,15 +125,12 @@ OpCase forward(DType x, Shape s, float p) {
             run_forward(backend, s, buffers, p);
             Outputs outputs{arrays.output("out", buffers.out), arrays.output("lse", buffers.lse)};
             if (p > 0) outputs.push_back({"kept", visible_bits(arrays.read(buffers.kept), s)});
-            if (s.turn.num_pairs > 0) outputs.push_back(arrays.output("qkv", buffers.qkv));
             return outputs;
           },
           [=]() -> Outputs {
-            const Values qkv = turned(Inputs(x, s).qkv, x, s);
-            const auto result = definition(qkv, s, p);
+            const auto result = definition(Inputs(x, s).qkv, s, p);
             Outputs outputs{{"out", result.out}, {"lse", result.lse}};
             if (p > 0) outputs.push_back({"kept", expected_bits(s, p)});
-            if (s.turn.num_pairs > 0) outputs.push_back({"qkv", qkv});
             return outputs;
           },
           Accuracy::kAttention};
@@ -164,7 +151,6 @@ OpCase backward(DType x, Shape s, float p) {
                                         .lse = buffers.lse,
                                         .kept = buffers.kept,
                                         .qkv = buffers.qkv,
-                                        .rotation = buffers.rotation,
                                         .document_bounds = buffers.document_bounds,
                                         .slopes = buffers.slopes,
                                         .scale = scale_of(s),
@@ -174,8 +160,7 @@ OpCase backward(DType x, Shape s, float p) {
           [=]() -> Outputs {
             const Inputs in(x, s);
             const auto f = [&](const Values& qkv) { return definition(qkv, s, p).out; };
-            const Values dqkv = reference::gradient(f, turned(in.qkv, x, s), in.dout);
-            return {{"dqkv", s.turn.turned(dqkv, s.B, s.T, 3, s.D, /*back=*/true)}};
+            return {{"dqkv", reference::gradient(f, in.qkv, in.dout)}};
           },
           Accuracy::kAttentionBackward};
 }
@@ -195,34 +180,6 @@ std::vector<Shape> shapes_with_slopes(Sizes sizes) {
                                  {2, 321, 2, D, {}, {90, kRandom}, kSlopes}});
   }
   shapes.push_back({1, 2111, 2, 64, {}, {}, kSlopes});
-  return shapes;
-}
-
-// Whole heads that turn and parts of them, by halves and by neighbours, with positions that begin anew
-// where attention's documents do, and where it has none.
-std::vector<Shape> shapes_with_rotation(Sizes sizes) {
-  constexpr bool kRandom = true, kInterleaved = true;
-  if (sizes == Sizes::kSmall) {
-    return {{2, 7, 2, 8, {}, {}, false, {4}},
-            {1, 67, 2, 4, {1, 4}, {30, kRandom}, false, {2, kInterleaved, {30, kRandom}}},
-            {1, 67, 1, 6, {}, {}, false, {2, false, {9, kRandom}}}};
-  }
-  std::vector<Shape> shapes;
-  for (const int64_t D : {64, 80, 96, 128, 160}) {
-    for (const bool interleaved : {false, true}) {
-      shapes.insert(shapes.end(),
-                    {{2, 65, 3, D, {}, {}, false, {D / 2, interleaved}},
-                     {1, 321, 2, D, {3, 5}, {}, false, {16, interleaved, {50, kRandom}}},
-                     {2, 200, 2, D, {}, {90, kRandom}, false, {8, interleaved, {90, kRandom}}},
-                     {1, 513, 1, D, {}, {}, false, {D / 4 / 8 * 8, interleaved}}});
-    }
-  }
-  // Heads without flash attention, and pairs that no vectors of 16 bytes fit.
-  for (const Shape& s : {Shape{2, 77, 3, 145, {}, {}, false, {72}},
-                         {1, 65, 2, 20, {}, {}, false, {10, kInterleaved, {30, kRandom}}},
-                         {1, 130, 2, 40, {}, {}, false, {20}},
-                         {1, 1, 1, 64, {}, {}, false, {32}}})
-    shapes.push_back(s);
   return shapes;
 }
 
@@ -296,7 +253,6 @@ void add_attention_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
                                {2, 33, 3, 128}, {1, 321, 1, 128}, {2, 130, 2, 64, {2, 6}}};
   for (const Shape& s : shapes_with_documents(sizes)) shapes.push_back(s);
   for (const Shape& s : shapes_with_slopes(sizes)) shapes.push_back(s);
-  for (const Shape& s : shapes_with_rotation(sizes)) shapes.push_back(s);
   if (sizes == Sizes::kDevice) {
     for (const Shape& s : shapes_of_other_heads()) shapes.push_back(s);
     for (const Shape& s : shapes_of_unfused_heads()) shapes.push_back(s);

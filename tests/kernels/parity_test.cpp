@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "tests/kernels/op_case.h"
-#include "tests/kernels/reference.h"
 #include "tests/needs_gpu.h"
 
 namespace weft::test {
@@ -147,88 +146,6 @@ TEST(CudaAttention, GradientsOfALargeBatchAreThoseOfEachRowAlone) {
                 s.B * row);
       for (int repeat = 0; repeat < 3; ++repeat) backward(together, 0, s.B);
       EXPECT_TRUE(first == arrays.read(together)) << "repeated, D " << s.D << ", dropout " << p;
-    }
-  }
-}
-
-// Queries, keys and their gradients in one form: as they are turned in fp32, and rounded.
-Values turned_in_fp32(const Values& qkv, const reference::Turn& turn, DType x, int64_t B, int64_t T,
-                      int64_t D, bool back) {
-  const Values angles = turn.angles(T), bounds = document_bounds(turn.documents, B, T);
-  Values out = qkv;
-  const int64_t P = turn.num_pairs, num_heads = static_cast<int64_t>(qkv.size()) / D;
-  const auto at = [](const Values& values, int64_t i) {
-    return static_cast<float>(values[static_cast<size_t>(i)]);
-  };
-  for (int64_t head = 0; head < num_heads; ++head) {
-    if (head % 3 == 2) continue;  // the value
-    const int64_t row = head * B * T / num_heads;
-    const int64_t begin = bounds.empty() ? 0 : static_cast<int64_t>(at(bounds, 2 * row));
-    for (int64_t pair = 0; pair < P; ++pair) {
-      const int64_t angle = (row % T - begin) * 2 * P + pair;
-      const float cosine = at(angles, angle), sine = (back ? -1 : 1) * at(angles, angle + P);
-      const int64_t first = head * D + (turn.interleaved ? 2 * pair : pair);
-      const int64_t second = first + (turn.interleaved ? 1 : P);
-      const float a = at(qkv, first), b = at(qkv, second);
-      out[static_cast<size_t>(first)] = std::fma(a, cosine, b * -sine);
-      out[static_cast<size_t>(second)] = std::fma(b, cosine, a * sine);
-    }
-  }
-  return rounded(out, x);
-}
-
-// Attention turns queries before its own work and their gradients after it, in whatever kernel: to the bit
-// what turning them apart from it gives.
-TEST(CudaAttention, TurnsToTheBitsOfTurningApart) {
-  const auto backend = create_cuda_backend(0, "");
-  constexpr int64_t B = 2, T = 200, H = 2;
-  constexpr bool kRandom = true, kInterleaved = true;
-  for (const DType x : {DType::kBFloat16, DType::kFloat16, DType::kFloat32}) {
-    for (const int64_t D : {64, 80, 96, 128, 160}) {
-      for (const reference::Turn& turn :
-           {reference::Turn{D / 2}, reference::Turn{D / 2, kInterleaved, {50, kRandom}},
-            reference::Turn{16, false, {50, kRandom}}, reference::Turn{8, kInterleaved}}) {
-        for (const float p : {0.0F, 0.1F}) {
-          Arrays arrays(*backend, {.B = B, .T = T, .C = H * D, .H = H, .D = D, .x = x});
-          const Values qkv = random_values(B * T * H * 3 * D, 1, x, 2.0);
-          const Rotation rotation = make_rotation(arrays, turn, B, T);
-          const Tensor dout = arrays.make(x, {B, T, H, D}, random_values(B * T * H * D, 2, x));
-          // Returns qkv as attention has turned it, out and dqkv.
-          const auto run = [&](const Values& values, const Rotation& inside) {
-            const Tensor inp = arrays.make(x, {B, T, H, 3, D}, values);
-            const Tensor out = arrays.make(x, {B, T, H, D}),
-                         lse = arrays.make(DType::kFloat32, {B, H, T});
-            const Tensor kept = arrays.make(DType::kInt32, {B, H, attention_mask_words(T)});
-            const Tensor dqkv = arrays.make(x, {B, T, H, 3, D});
-            const float scale = 1.0F / std::sqrt(static_cast<float>(D));
-            backend->attention_forward({.out = out,
-                                        .lse = lse,
-                                        .kept = kept,
-                                        .qkv = inp,
-                                        .rotation = inside,
-                                        .scale = scale,
-                                        .dropout = {.p = p, .seed = 3, .stream = 1}});
-            backend->attention_backward({.dqkv = dqkv,
-                                         .dout = dout,
-                                         .out = out,
-                                         .lse = lse,
-                                         .kept = kept,
-                                         .qkv = inp,
-                                         .rotation = inside,
-                                         .scale = scale,
-                                         .dropout_p = p});
-            return std::vector<Values>{arrays.read(inp), arrays.read(out), arrays.read(dqkv)};
-          };
-          const Values turned = turned_in_fp32(qkv, turn, x, B, T, D, /*back=*/false);
-          const std::vector<Values> inside = run(qkv, rotation), apart = run(turned, {});
-          const std::string name =
-              type_name(x) + ", D " + std::to_string(D) + turn.name() + (p > 0 ? ", dropout" : "");
-          EXPECT_TRUE(inside[0] == turned) << "qkv, " << name;
-          EXPECT_TRUE(inside[1] == apart[1]) << "out, " << name;
-          EXPECT_TRUE(inside[2] == turned_in_fp32(apart[2], turn, x, B, T, D, /*back=*/true))
-              << "dqkv, " << name;
-        }
-      }
     }
   }
 }

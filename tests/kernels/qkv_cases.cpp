@@ -1,4 +1,6 @@
 // Rotary positions and groups of queries: B samples of T tokens, G groups of R queries.
+#include <cmath>
+
 #include "tests/kernels/op_case.h"
 #include "tests/kernels/reference.h"
 
@@ -10,6 +12,12 @@ struct Shape {
   int64_t B, T, G, R, D;
   int64_t grouped() const { return B * T * G * (R + 2) * D; }
   int64_t expanded() const { return B * T * G * R * 3 * D; }
+};
+
+struct Rotation {
+  int64_t num_pairs = 0;
+  bool interleaved = false, inverse = false;
+  Documents documents = {};
 };
 
 std::string name_of(const char* operation, DType x, const Shape& s) {
@@ -24,6 +32,64 @@ WorkspaceShape workspace(DType x, const Shape& s) {
 
 size_t index(int64_t i) { return static_cast<size_t>(i); }
 
+// (S,2,P) with a position more than there are tokens.
+Values angles_of(const Shape& s, const Rotation& r) {
+  Values angles;
+  for (int64_t position = 0; position <= s.T; ++position) {
+    for (const bool is_sine : {false, true}) {
+      for (int64_t pair = 0; pair < r.num_pairs; ++pair) {
+        const double angle = static_cast<double>(position) * std::pow(0.7, pair);
+        angles.push_back(is_sine ? std::sin(angle) : std::cos(angle));
+      }
+    }
+  }
+  return rounded(angles, DType::kFloat32);
+}
+
+Values rotated(Values qkv, const Shape& s, const Rotation& r) {
+  const Values angles = angles_of(s, r), bounds = document_bounds(r.documents, s.B, s.T);
+  for (int64_t head = 0; head < s.grouped() / s.D; ++head) {
+    if (head % (s.R + 2) == s.R + 1) continue;
+    const int64_t row = head / (s.G * (s.R + 2));
+    const int64_t begin = bounds.empty() ? 0 : static_cast<int64_t>(bounds[index(2 * row)]);
+    for (int64_t pair = 0; pair < r.num_pairs; ++pair) {
+      const int64_t at = (row % s.T - begin) * 2 * r.num_pairs + pair;
+      const double cosine = angles[index(at)];
+      const double sine = angles[index(at + r.num_pairs)] * (r.inverse ? -1 : 1);
+      double& a = qkv[index(head * s.D + (r.interleaved ? 2 * pair : pair))];
+      double& b = qkv[index(head * s.D + (r.interleaved ? 2 * pair + 1 : r.num_pairs + pair))];
+      const double old_a = a;
+      a = old_a * cosine - b * sine;
+      b = b * cosine + old_a * sine;
+    }
+  }
+  return qkv;
+}
+
+OpCase rotate(DType x, Shape s, Rotation r) {
+  const std::string name = name_of("rotate", x, s) + "_P" + std::to_string(r.num_pairs) +
+                           r.documents.name() + (r.interleaved ? "_interleaved" : "") +
+                           (r.inverse ? "_inverse" : "");
+  return {name,
+          [=](Backend& backend) -> Outputs {
+            Arrays arrays(backend, workspace(x, s));
+            const Values bounds = document_bounds(r.documents, s.B, s.T);
+            const Tensor qkv =
+                arrays.make(x, {s.B, s.T, s.G, s.R + 2, s.D}, random_values(s.grouped(), 1, x));
+            backend.rotate(
+                {.qkv = qkv,
+                 .angles = arrays.make(DType::kFloat32, {s.T + 1, 2, r.num_pairs}, angles_of(s, r)),
+                 .document_bounds =
+                     bounds.empty() ? Tensor() : arrays.make(DType::kInt32, {s.B, s.T, 2}, bounds),
+                 .interleaved = r.interleaved,
+                 .inverse = r.inverse});
+            return {arrays.output("qkv", qkv)};
+          },
+          [=]() -> Outputs {
+            return {{"qkv", rotated(random_values(s.grouped(), 1, x), s, r)}};
+          }};
+}
+
 // Returns the place in (B,T,G,R+2,D) of element `i` of (B,T,G*R,3,D).
 int64_t place_in_group(int64_t i, const Shape& s) {
   const int64_t d = i % s.D, part = i / s.D % 3, head = i / (3 * s.D);
@@ -31,20 +97,17 @@ int64_t place_in_group(int64_t i, const Shape& s) {
   return (group * (s.R + 2) + (part == 0 ? query : s.R + part - 1)) * s.D + d;
 }
 
-OpCase expand(DType x, Shape s, reference::Turn turn) {
-  return {name_of("expand_groups", x, s) + turn.name(),
+OpCase expand(DType x, Shape s) {
+  return {name_of("expand_groups", x, s),
           [=](Backend& backend) -> Outputs {
             Arrays arrays(backend, workspace(x, s));
             const Tensor out = arrays.make(x, {s.B, s.T, s.G * s.R, 3, s.D});
-            backend.expand_groups(
-                out,
-                arrays.make(x, {s.B, s.T, s.G, s.R + 2, s.D}, random_values(s.grouped(), 1, x)),
-                make_rotation(arrays, turn, s.B, s.T));
+            backend.expand_groups(out, arrays.make(x, {s.B, s.T, s.G, s.R + 2, s.D},
+                                                   random_values(s.grouped(), 1, x)));
             return {arrays.output("expanded", out)};
           },
           [=]() -> Outputs {
-            const Values grouped =
-                turn.turned(random_values(s.grouped(), 1, x), s.B, s.T, s.R + 2, s.D, false);
+            const Values grouped = random_values(s.grouped(), 1, x);
             Values out(index(s.expanded()));
             for (int64_t i = 0; i < s.expanded(); ++i)
               out[index(i)] = grouped[index(place_in_group(i, s))];
@@ -52,15 +115,13 @@ OpCase expand(DType x, Shape s, reference::Turn turn) {
           }};
 }
 
-OpCase sum(DType x, Shape s, reference::Turn turn) {
-  return {name_of("sum_groups", x, s) + turn.name(),
+OpCase sum(DType x, Shape s) {
+  return {name_of("sum_groups", x, s),
           [=](Backend& backend) -> Outputs {
             Arrays arrays(backend, workspace(x, s));
             const Tensor out = arrays.make(x, {s.B, s.T, s.G, s.R + 2, s.D});
-            backend.sum_groups(
-                out,
-                arrays.make(x, {s.B, s.T, s.G * s.R, 3, s.D}, random_values(s.expanded(), 2, x)),
-                make_rotation(arrays, turn, s.B, s.T));
+            backend.sum_groups(out, arrays.make(x, {s.B, s.T, s.G * s.R, 3, s.D},
+                                                random_values(s.expanded(), 2, x)));
             return {arrays.output("grouped", out)};
           },
           [=]() -> Outputs {
@@ -68,7 +129,7 @@ OpCase sum(DType x, Shape s, reference::Turn turn) {
             Values out(index(s.grouped()), 0.0);
             for (int64_t i = 0; i < s.expanded(); ++i)
               out[index(place_in_group(i, s))] += gradients[index(i)];
-            return {{"grouped", turn.turned(rounded(out, x), s.B, s.T, s.R + 2, s.D, true)}};
+            return {{"grouped", out}};
           }};
 }
 
@@ -81,17 +142,18 @@ void add_qkv_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
           : std::vector<Shape>{
                 {2, 37, 3, 1, 64}, {1, 130, 2, 4, 128}, {2, 37, 3, 2, 145}, {1, 130, 2, 4, 20}};
   for (const Shape& s : shapes) {
-    const auto add = [&](const reference::Turn& turn) {
-      cases.push_back(expand(x, s, turn));
-      cases.push_back(sum(x, s, turn));
-    };
-    add({});
     for (const int64_t num_pairs : {s.D / 2, sizes == Sizes::kSmall ? int64_t{3} : s.D / 4}) {
       for (const bool interleaved : {false, true}) {
-        add({num_pairs, interleaved});
-        add({num_pairs, interleaved, {.length = 4, .is_random = true}});
+        cases.push_back(rotate(x, s, {.num_pairs = num_pairs, .interleaved = interleaved}));
+        cases.push_back(rotate(x, s,
+                               {.num_pairs = num_pairs,
+                                .interleaved = interleaved,
+                                .inverse = true,
+                                .documents = {.length = 4, .is_random = true}}));
       }
     }
+    cases.push_back(expand(x, s));
+    cases.push_back(sum(x, s));
   }
 }
 

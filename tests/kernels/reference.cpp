@@ -131,55 +131,6 @@ Normalised rms_norm(const Values& inp, const Values& weight, double epsilon) {
   return result;
 }
 
-std::string Turn::name() const {
-  if (num_pairs == 0) return "";
-  return "_P" + std::to_string(num_pairs) + (interleaved ? "_interleaved" : "") +
-         (documents.length > 0 ? "_from" + documents.name() : "");
-}
-
-Values Turn::angles(int64_t T) const {
-  Values angles;
-  for (int64_t position = 0; position <= T; ++position) {
-    for (const bool is_sine : {false, true}) {
-      for (int64_t pair = 0; pair < num_pairs; ++pair) {
-        const double angle = static_cast<double>(position) * std::pow(0.7, pair);
-        angles.push_back(is_sine ? std::sin(angle) : std::cos(angle));
-      }
-    }
-  }
-  return rounded(angles, DType::kFloat32);
-}
-
-Values Turn::turned(Values qkv, int64_t B, int64_t T, int64_t parts, int64_t D, bool back) const {
-  const Values table = angles(T), bounds = document_bounds(documents, B, T);
-  const int64_t num_heads = static_cast<int64_t>(qkv.size()) / D;
-  const auto index = [](int64_t i) { return static_cast<size_t>(i); };
-  for (int64_t head = 0; head < num_heads; ++head) {
-    if (head % parts == parts - 1) continue;  // the value
-    const int64_t row = head * B * T / num_heads;
-    const int64_t begin = bounds.empty() ? 0 : static_cast<int64_t>(bounds[index(2 * row)]);
-    for (int64_t pair = 0; pair < num_pairs; ++pair) {
-      const int64_t at = (row % T - begin) * 2 * num_pairs + pair;
-      const double cosine = table[index(at)], sine = table[index(at + num_pairs)] * (back ? -1 : 1);
-      double& a = qkv[index(head * D + (interleaved ? 2 * pair : pair))];
-      double& b = qkv[index(head * D + (interleaved ? 2 * pair + 1 : num_pairs + pair))];
-      const double old_a = a;
-      a = old_a * cosine - b * sine;
-      b = b * cosine + old_a * sine;
-    }
-  }
-  return qkv;
-}
-
-Rotation make_rotation(Arrays& arrays, const Turn& turn, int64_t B, int64_t T) {
-  Rotation rotation{.interleaved = turn.interleaved};
-  if (turn.num_pairs == 0) return rotation;
-  rotation.angles = arrays.make(DType::kFloat32, {T + 1, 2, turn.num_pairs}, turn.angles(T));
-  const Values bounds = document_bounds(turn.documents, B, T);
-  if (!bounds.empty()) rotation.document_bounds = arrays.make(DType::kInt32, {B, T, 2}, bounds);
-  return rotation;
-}
-
 AttentionResult attention(const Values& qkv, int64_t B, int64_t T, int64_t H, int64_t D,
                           double scale, const Heads& heads, const Dropout& dropout,
                           const Values& document_bounds, const Values& slopes) {

@@ -27,20 +27,6 @@ struct Normalised {
 Normalised layernorm(const Values& inp, const Values& weight, const Values& bias, double epsilon);
 Normalised rms_norm(const Values& inp, const Values& weight, double epsilon);  // mean is empty
 
-// How the queries and keys of qkv (B,T,G,parts,D) turn, all parts but a group's last. Without pairs nothing does.
-struct Turn {
-  int64_t num_pairs = 0;
-  bool interleaved = false;
-  Documents documents = {};  // with which positions begin anew
-  std::string name() const;
-  // (T + 1,2,num_pairs): cosines and sines.
-  Values angles(int64_t T) const;
-  Values turned(Values qkv, int64_t B, int64_t T, int64_t parts, int64_t D, bool back) const;
-};
-
-// Makes its tensors on the device.
-Rotation make_rotation(Arrays& arrays, const Turn& turn, int64_t B, int64_t T);
-
 struct AttentionResult {
   Values out, lse;
 };

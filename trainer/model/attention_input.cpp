@@ -33,20 +33,18 @@ void Model::fill_slopes() {
                 Stream::kCompute);
 }
 
-Rotation Model::rotation(const MicroBatch& batch) const {
-  if (shape_.rotary_size == 0) return {};
-  return {.angles = angles_,
-          .document_bounds = shape_.restarts_positions ? batch.document_bounds : Tensor(),
-          .interleaved = shape_.rotary_interleaved};
+void Model::rotate(Tensor qkv, const MicroBatch& batch, bool inverse) {
+  if (shape_.rotary_size == 0) return;
+  backend_.rotate({.qkv = qkv,
+                   .angles = angles_,
+                   .document_bounds = shape_.restarts_positions ? batch.document_bounds : Tensor(),
+                   .interleaved = shape_.rotary_interleaved,
+                   .inverse = inverse});
 }
 
-Rotation Model::attention_rotation(const MicroBatch& batch) const {
-  return shares_keys() ? Rotation{} : rotation(batch);
-}
-
-Tensor Model::expanded(Tensor qkv, const MicroBatch& batch) {
-  if (!shares_keys()) return qkv;
-  backend_.expand_groups(expanded_, qkv, rotation(batch));
+Tensor Model::expanded(Tensor qkv) {
+  if (groups_ == heads_) return qkv;
+  backend_.expand_groups(expanded_, qkv);
   return expanded_;
 }
 

@@ -151,18 +151,19 @@ void Model::backward_layer(int64_t i, const MicroBatch& batch, bool accumulate) 
                            {.rows = rows(a.att, att_columns)}, accumulate);
   linears_.backward_input(proj, rows(datt, att_columns), dproj, w.proj_weight);
   start_gathering_rows(a.ln1);
-  backend_.attention_backward({.dqkv = shares_keys() ? dexpanded_ : dqkv,
+  const bool shares_keys = groups_ < heads_;
+  backend_.attention_backward({.dqkv = shares_keys ? dexpanded_ : dqkv,
                                .dout = datt,
                                .out = a.att,
                                .lse = a.lse,
                                .kept = a.kept,
-                               .qkv = expanded(a.qkv, batch),
-                               .rotation = attention_rotation(batch),
+                               .qkv = expanded(a.qkv),
                                .document_bounds = attention_documents(batch),
                                .slopes = slopes_,
                                .scale = attention_scale(),
                                .dropout_p = shape_.attention_dropout});
-  if (shares_keys()) backend_.sum_groups(dqkv, dexpanded_, rotation(batch));
+  if (shares_keys) backend_.sum_groups(dqkv, dexpanded_);
+  rotate(dqkv, batch, /*inverse=*/true);
   const Tensor dqkv_rows = rows(dqkv, qkv_size_);
   linears_.begin_backward(qkv, {.dout = dqkv_rows, .dbias = dw.qkv_bias, .accumulate = accumulate});
   linears_.backward_input(qkv, partials_of(dln), dqkv_rows, w.qkv_weight);

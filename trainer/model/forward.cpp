@@ -59,12 +59,12 @@ void Model::forward_layer(int64_t i, const Branch& in, const MicroBatch& batch, 
                                   .dropout = in.dropout});
   linears_.forward(place(i, LayerLinears::kQkv, training), rows(a.qkv, qkv_size_),
                    {.rows = gather_rows(a.ln1)}, w.qkv_weight, w.qkv_bias);
+  rotate(a.qkv, batch, /*inverse=*/false);
   backend_.attention_forward(
       {.out = a.att,
        .lse = a.lse,
        .kept = a.kept,
-       .qkv = expanded(a.qkv, batch),
-       .rotation = attention_rotation(batch),
+       .qkv = expanded(a.qkv),
        .document_bounds = attention_documents(batch),
        .slopes = slopes_,
        .scale = attention_scale(),

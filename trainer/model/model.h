@@ -188,14 +188,11 @@ class Model {
     return shape_.masks_other_documents ? batch.document_bounds : Tensor();
   }
   // --- from the product for qkv to attention, and back (attention_input.cpp) ---
-  bool shares_keys() const { return groups_ < heads_; }  // queries share keys and values
-  // Returns how queries and keys turn by their positions.
-  Rotation rotation(const MicroBatch& batch) const;
-  // The same for attention: where queries share keys, these have turned before.
-  Rotation attention_rotation(const MicroBatch& batch) const;
+  // Turns queries and keys by their positions, or back.
+  void rotate(Tensor qkv, const MicroBatch& batch, bool inverse);
   // Returns qkv as attention reads it, each query with its key and value: itself, or where queries
   // share them expanded_, which the next call overwrites.
-  Tensor expanded(Tensor qkv, const MicroBatch& batch);
+  Tensor expanded(Tensor qkv);
   void fill_angles();  // of rotary positions
   void fill_slopes();  // of ALiBi, those of this rank's heads
   Heads own_heads() const { return {layout_.tp_rank * heads_, shape_.num_heads}; }

@@ -196,36 +196,38 @@ Operation activation_operation(const char* name, Tensor narrow, Tensor wide, Ten
           .bytes = bytes_of({narrow, wide, also_wide})};
 }
 
-// Of the angles those of a sequence of T tokens are read.
-double rotation_bytes(const Rotation& rotation, int64_t T) {
-  if (!rotation.angles) return 0;
-  return product({T, 2 * rotation.angles.shape(2), size_bytes(DType::kFloat32)}) +
-         bytes_of({rotation.document_bounds});
+// The turned elements of queries and keys are read and written; of the angles those of a sequence
+// are read.
+Operation rotate_operation(const Rotary& a) {
+  const int64_t T = a.qkv.shape(1), parts = a.qkv.shape(3), turned = 2 * a.angles.shape(2);
+  const int64_t num_heads = a.qkv.shape(0) * T * a.qkv.shape(2) * (parts - 1);
+  return {.name = "rotate",
+          .dimensions = "heads elements",
+          .sizes = {num_heads, turned},
+          .dtype = a.qkv.dtype(),
+          .bytes = 2 * product({num_heads, turned, size_bytes(a.qkv.dtype())}) +
+                   product({T, turned, size_bytes(DType::kFloat32)}) +
+                   bytes_of({a.document_bounds})};
 }
 
-Operation groups_operation(const char* name, Tensor grouped, Tensor expanded,
-                           const Rotation& rotation) {
+Operation groups_operation(const char* name, Tensor grouped, Tensor expanded) {
   return {.name = name,
           .dimensions = "N G R D",
           .sizes = {grouped.shape(0) * grouped.shape(1), grouped.shape(2), grouped.shape(3) - 2,
                     grouped.shape(4)},
           .dtype = grouped.dtype(),
-          .bytes = bytes_of({grouped, expanded}) + rotation_bytes(rotation, grouped.shape(1))};
+          .bytes = bytes_of({grouped, expanded})};
 }
 
 Operation attention_forward_operation(const Attention& a) {
   const int64_t B = a.qkv.shape(0), T = a.qkv.shape(1), H = a.qkv.shape(2), D = a.qkv.shape(4);
-  // Queries and keys that turn are written, too.
-  const int64_t turned = a.rotation.angles ? 2 * a.rotation.angles.shape(2) : 0;
   return {.name = "attention_forward",
           .dimensions = "B T H D",
           .sizes = {B, T, H, D},
           .dtype = a.qkv.dtype(),
           // How much documents leave to compute is known on the device only.
           .flops = a.document_bounds ? 0 : 2 * product({B, H, T, T, D}),
-          .bytes = bytes_of({a.out, a.lse, a.kept, a.qkv, a.document_bounds}) +
-                   product({B, T, H, 2 * turned, size_bytes(a.qkv.dtype())}) +
-                   rotation_bytes(a.rotation, T)};
+          .bytes = bytes_of({a.out, a.lse, a.kept, a.qkv, a.document_bounds})};
 }
 
 Operation attention_backward_operation(const AttentionBackward& a) {
@@ -235,8 +237,7 @@ Operation attention_backward_operation(const AttentionBackward& a) {
           .sizes = {B, T, H, D},
           .dtype = a.qkv.dtype(),
           .flops = a.document_bounds ? 0 : 5 * product({B, H, T, T, D}),
-          .bytes = bytes_of({a.dqkv, a.dout, a.out, a.lse, a.kept, a.qkv, a.document_bounds}) +
-                   rotation_bytes(a.rotation, T)};
+          .bytes = bytes_of({a.dqkv, a.dout, a.out, a.lse, a.kept, a.qkv, a.document_bounds})};
 }
 
 Operation cross_entropy_operation(const char* name, Tensor logits, Tensor statistics,

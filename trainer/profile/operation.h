@@ -54,8 +54,8 @@ Operation fp8_product_operation(const Fp8Product& args);
 Operation squared_error_operation(Tensor value, Tensor reference);
 // `name` tells forward and backward apart.
 Operation activation_operation(const char* name, Tensor narrow, Tensor wide, Tensor also_wide);
-Operation groups_operation(const char* name, Tensor grouped, Tensor expanded,
-                           const Rotation& rotation);
+Operation rotate_operation(const Rotary& args);
+Operation groups_operation(const char* name, Tensor grouped, Tensor expanded);
 Operation attention_forward_operation(const Attention& args);
 Operation attention_backward_operation(const AttentionBackward& args);
 // `name` tells the three operations of the loss apart; `statistics` is empty for cross_entropy.

@@ -131,18 +131,24 @@ void ProfilingBackend::glu_backward(Tensor dpre, Tensor dout, Tensor pre, Glu gl
       [&] { inner().glu_backward(dpre, dout, pre, glu); });
 }
 
-void ProfilingBackend::expand_groups(Tensor expanded, Tensor grouped, const Rotation& rotation) {
+void ProfilingBackend::rotate(const Rotary& args) {
   profiled_call(
-      recorder_, Stream::kCompute,
-      [&] { return groups_operation("expand_groups", grouped, expanded, rotation); },
-      [&] { inner().expand_groups(expanded, grouped, rotation); });
+      recorder_, Stream::kCompute, [&] { return rotate_operation(args); },
+      [&] { inner().rotate(args); });
 }
 
-void ProfilingBackend::sum_groups(Tensor grouped, Tensor expanded, const Rotation& rotation) {
+void ProfilingBackend::expand_groups(Tensor expanded, Tensor grouped) {
   profiled_call(
       recorder_, Stream::kCompute,
-      [&] { return groups_operation("sum_groups", grouped, expanded, rotation); },
-      [&] { inner().sum_groups(grouped, expanded, rotation); });
+      [&] { return groups_operation("expand_groups", grouped, expanded); },
+      [&] { inner().expand_groups(expanded, grouped); });
+}
+
+void ProfilingBackend::sum_groups(Tensor grouped, Tensor expanded) {
+  profiled_call(
+      recorder_, Stream::kCompute,
+      [&] { return groups_operation("sum_groups", grouped, expanded); },
+      [&] { inner().sum_groups(grouped, expanded); });
 }
 
 void ProfilingBackend::attention_forward(const Attention& args) {

@@ -39,8 +39,9 @@ class ProfilingBackend final : public ForwardingBackend {
   void squared_error(Tensor out, Tensor value, Tensor reference, bool accumulate) override;
   void glu_forward(Tensor out, Tensor pre, Glu glu) override;
   void glu_backward(Tensor dpre, Tensor dout, Tensor pre, Glu glu) override;
-  void expand_groups(Tensor expanded, Tensor grouped, const Rotation& rotation) override;
-  void sum_groups(Tensor grouped, Tensor expanded, const Rotation& rotation) override;
+  void rotate(const Rotary& args) override;
+  void expand_groups(Tensor expanded, Tensor grouped) override;
+  void sum_groups(Tensor grouped, Tensor expanded) override;
   void attention_forward(const Attention& args) override;
   void attention_backward(const AttentionBackward& args) override;
   void cross_entropy(Tensor losses, Tensor logits, Tensor targets, Tensor loss_mask,

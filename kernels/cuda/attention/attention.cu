@@ -9,7 +9,6 @@
 #include "kernels/cuda/attention/turns.cuh"
 #include "kernels/cuda/memory_bound/check.h"
 #include "kernels/cuda/memory_bound/device.cuh"
-#include "kernels/cuda/memory_bound/kernels.h"
 #include "kernels/cuda/memory_bound/shared_memory.h"
 
 namespace weft::cuda {
@@ -80,16 +79,14 @@ void require(bool condition, const std::string& what) {
   if (!condition) throw std::invalid_argument("attention: " + what);
 }
 
-Params checked_params(const Tensor& qkv, const Rotation& rotation, const Tensor& document_bounds,
-                      const Tensor& slopes, const Heads& heads, float scale,
-                      const Dropout& dropout) {
+Params checked_params(const Tensor& qkv, const Tensor& document_bounds, const Tensor& slopes,
+                      const Heads& heads, float scale, const Dropout& dropout) {
   const int64_t B = qkv.shape(0), T = qkv.shape(1), H = qkv.shape(2), D = qkv.shape(4);
   require(has_flash_attention(D), "head size " + std::to_string(D) + " has no flash kernels");
   require(qkv.dtype() != DType::kFloat32 || B * H <= 65535,
           "B * H is beyond 65535; use a smaller micro-batch");
   Params params = common_params(qkv, document_bounds, slopes, heads, scale, dropout);
   params.heads_per_group = heads_per_group(T, D, B, H);
-  params.rotation = rotation_args(rotation);
   return params;
 }
 
@@ -137,13 +134,6 @@ bool fits_shared_memory(const void* kernel, int num_bytes) {
   return cuda::fits_shared_memory(kernel, num_bytes);
 }
 
-void turn_queries(cudaStream_t stream, const Params& params, DType x) {
-  if (params.rotation.angles == nullptr) return;
-  const Tensor qkv(const_cast<void*>(params.qkv), x,
-                   {params.B, params.T, params.H, 3, params.head_size});
-  rotate(stream, qkv, params.rotation, 0, 1, /*back=*/false);
-}
-
 int multiprocessors() { return num_multiprocessors(); }
 
 void allow_shared_memory(const void* kernel, int num_bytes, const char* name) {
@@ -172,18 +162,14 @@ int64_t attention_workspace_bytes(int64_t B, int64_t T, int64_t H, int64_t D) {
 }
 
 void attention_forward(cudaStream_t stream, const Attention& args) {
-  attention::Params params =
-      attention::checked_params(args.qkv, args.rotation, args.document_bounds, args.slopes,
-                                args.heads, args.scale, args.dropout);
+  attention::Params params = attention::checked_params(args.qkv, args.document_bounds, args.slopes,
+                                                       args.heads, args.scale, args.dropout);
   params.out = args.out.data();
   params.lse = args.lse.as<float>();
   params.kept = args.kept.as<uint32_t>();
   const bool drop = args.dropout.p > 0;
   if (drop) attention::draw_kept(stream, params);
-  if (params.rotation.angles != nullptr)
-    rotate(stream, args.qkv, params.rotation, 1, 1, /*back=*/false);
   if (args.qkv.dtype() == DType::kFloat32) {
-    attention::turn_queries(stream, params, DType::kFloat32);
     attention::forward_fp32(stream, params, drop);
   } else {
     attention::choose_element(args.qkv.dtype(), [&](auto element) {
@@ -196,8 +182,8 @@ void attention_forward(cudaStream_t stream, const Attention& args) {
 
 void attention_backward(cudaStream_t stream, const AttentionBackward& args, void* workspace) {
   attention::Params params =
-      attention::checked_params(args.qkv, args.rotation, args.document_bounds, args.slopes, Heads{},
-                                args.scale, Dropout{.p = args.dropout_p});
+      attention::checked_params(args.qkv, args.document_bounds, args.slopes, Heads{}, args.scale,
+                                Dropout{.p = args.dropout_p});
   params.kept = args.kept.as<uint32_t>();
   params.dqkv = args.dqkv.data();
   params.dout = args.dout.data();
@@ -218,8 +204,6 @@ void attention_backward(cudaStream_t stream, const AttentionBackward& args, void
   if (args.qkv.dtype() == DType::kFloat32) {
     attention::backward_rows(stream, params, args.qkv.dtype());
     attention::backward_fp32(stream, params, drop);
-    if (params.rotation.angles != nullptr)
-      rotate(stream, args.dqkv, params.rotation, 0, 2, /*back=*/true);
   } else {
     attention::choose_element(args.qkv.dtype(), [&](auto element) {
       attention::choose_tile(params.head_size, [&](auto columns, auto padded) {

@@ -175,9 +175,9 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   float row_scale[kM][2];
 #pragma unroll
   for (int m = 0; m < kM; ++m) row_scale[m][0] = row_scale[m][1] = p.scale;
-  store_turned_back<Shape::kPadded, D, kM>(p, b, first_query, dq, row_scale, q_tile, warp_row,
-                                           head.dq + first_query * head.token_stride,
-                                           head.token_stride, head.size);
+  store_rows<Shape::kPadded, D, kM>(dq, row_scale, q_tile, warp_row,
+                                    head.dq + first_query * head.token_stride, head.token_stride,
+                                    p.T - first_query, head.size);
 }
 
 template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
@@ -304,10 +304,10 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     keep_scale[m][0] = keep_scale[m][1] = p.dropout.keep_scale;
   }
   Element* dk_out = head.dq + head.size + first_key * head.token_stride;
+  store_rows<Shape::kPadded, D, kM>(dk, row_scale, k_tile, warp_row, dk_out, head.token_stride,
+                                    p.T - first_key, head.size);
   store_rows<Shape::kPadded, D, kM>(dv, keep_scale, v_tile, warp_row, dk_out + head.size,
                                     head.token_stride, p.T - first_key, head.size);
-  store_turned_back<Shape::kPadded, D, kM>(p, b, first_key, dk, row_scale, k_tile, warp_row, dk_out,
-                                           head.token_stride, head.size);
 }
 
 template <class Shape>

@@ -131,6 +131,10 @@ struct BackwardMemory {
   }
 };
 
+// Makes this thread's writes to shared memory visible to copies and products that others start after a barrier.
+__device__ inline void fence_shared_async() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
 // Barriers of the two warpgroups.
 __device__ inline void arrive_at(int id) {
   asm volatile("bar.arrive %0, 256;" ::"r"(id) : "memory");

@@ -109,7 +109,7 @@ struct ScoreTile {
   }
 };
 
-template <class Shape, bool kDropout, bool kDocuments, bool kAlibi, bool kRotary>
+template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
 __device__ inline void multiply_tiles(const Params& p,
                                       const BackwardMemory<Shape, kDropout>& memory, int group) {
   using Element = typename Shape::Element;
@@ -274,13 +274,8 @@ __device__ inline void multiply_tiles(const Params& p,
     const Tile<D> results{v_tile.base};
     store_rows<Shape::kPadded, D, 1>(dv, keep_scale, results, warp_row, dk_out + head.size,
                                      head.token_stride, p.T - group_key, head.size);
-    if constexpr (kRotary) {
-      store_turned_back<Shape::kPadded, D, 1>(p, b, group_key, dk, row_scale, results, warp_row,
-                                              dk_out, head.token_stride, head.size);
-    } else {
-      store_rows<Shape::kPadded, D, 1>(dk, row_scale, results, warp_row, dk_out, head.token_stride,
-                                       p.T - group_key, head.size);
-    }
+    store_rows<Shape::kPadded, D, 1>(dk, row_scale, results, warp_row, dk_out, head.token_stride,
+                                     p.T - group_key, head.size);
     fence_shared_async();
     __syncwarp();
     if (lane == 0) arrive(memory.own().empty(i));

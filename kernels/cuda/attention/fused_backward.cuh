@@ -63,7 +63,7 @@ __device__ inline void load_tiles(const Params& p, const BackwardMemory<Shape, k
 
 #endif  // sm_90a
 
-template <class Shape, bool kDropout, bool kDocuments, bool kAlibi, bool kRotary>
+template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
 __global__ void __launch_bounds__(Shape::kThreads, 1)
     attention_backward_hopper_kernel(const __grid_constant__ Params p,
                                      const __grid_constant__ CUtensorMap qkv_map,
@@ -77,16 +77,15 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
   if (threadIdx.x == 0) memory.init_barriers();
   __syncthreads();
   const int group = warpgroup_index();
-  // The warpgroups that multiply take registers from the third one. (With 216 of them ptxas would serialise the products
-  // of heads of 128.)
+  // The warpgroups that multiply take registers from the third one.
   if (group < Shape::kGroups) {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 224;");
-    multiply_tiles<Shape, kDropout, kDocuments, kAlibi, kRotary>(p, memory, group);
+    multiply_tiles<Shape, kDropout, kDocuments, kAlibi>(p, memory, group);
   } else {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 56;");
     const int warp = uniform(static_cast<int>(threadIdx.x) / 32 % 4);
     if (warp < Shape::kGroups) {
-      add_query_gradients<Shape, kDropout, kDocuments, kRotary>(p, memory, warp);
+      add_query_gradients<Shape, kDropout, kDocuments>(p, memory, warp);
     } else if (warp == Shape::kGroups && (threadIdx.x & 31) == 0) {
       load_tiles<Shape, kDropout, kDocuments>(p, memory, qkv_map, dout_map);
     }
@@ -95,10 +94,9 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
 }
 
 // Launches nothing and returns false where the kernel cannot run.
-template <class Shape, bool kDropout, bool kDocuments, bool kAlibi, bool kRotary>
+template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
 bool launch_fused_backward(cudaStream_t stream, const Params& p) {
-  const auto kernel =
-      attention_backward_hopper_kernel<Shape, kDropout, kDocuments, kAlibi, kRotary>;
+  const auto kernel = attention_backward_hopper_kernel<Shape, kDropout, kDocuments, kAlibi>;
   const void* function = reinterpret_cast<const void*>(kernel);
   static const bool usable = runs_on_hopper(function);
   if (!usable) return false;

@@ -192,9 +192,9 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   sync_warpgroup();
   const HeadView<Shape> head(p, place.bh);
   const float row_scale[1][2] = {{p.scale, p.scale}};
-  store_turned_back<Shape::kPadded, D, 1>(p, b, group_query, dq, row_scale, Tile<D>{q_tile.base},
-                                          warp_row, head.dq + group_query * head.token_stride,
-                                          head.token_stride, head.size);
+  store_rows<Shape::kPadded, D, 1>(dq, row_scale, Tile<D>{q_tile.base}, warp_row,
+                                   head.dq + group_query * head.token_stride, head.token_stride,
+                                   p.T - group_query, head.size);
 #endif
 }
 
@@ -382,11 +382,11 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   const float row_scale[1][2] = {{p.scale, p.scale}};
   const float keep_scale[1][2] = {{p.dropout.keep_scale, p.dropout.keep_scale}};
   Element* dk_out = head.dq + head.size + group_key * head.token_stride;
+  store_rows<Shape::kPadded, D, 1>(dk, row_scale, Tile<D>{k_tile.base}, warp_row, dk_out,
+                                   head.token_stride, p.T - group_key, head.size);
   store_rows<Shape::kPadded, D, 1>(dv, keep_scale, Tile<D>{v_tile.base}, warp_row,
                                    dk_out + head.size, head.token_stride, p.T - group_key,
                                    head.size);
-  store_turned_back<Shape::kPadded, D, 1>(p, b, group_key, dk, row_scale, Tile<D>{k_tile.base},
-                                          warp_row, dk_out, head.token_stride, head.size);
 #endif
 }
 
@@ -467,12 +467,7 @@ void backward_16bit(cudaStream_t stream, const Params& params, bool dropout) {
   choose_kernel(params, dropout, [&](auto drops, auto documents, auto alibi) {
     if constexpr (D <= 128) {
       using Fused = PaddedIf<typename Shapes::Fused, kPadded>;
-      bool launched = false;
-      choose_rotary<alibi()>(params, [&](auto rotary) {
-        launched =
-            launch_fused_backward<Fused, drops(), documents(), alibi(), rotary()>(stream, params);
-      });
-      if (launched) return;
+      if (launch_fused_backward<Fused, drops(), documents(), alibi()>(stream, params)) return;
     } else {
       using HopperQuery = PaddedIf<typename Shapes::HopperQuery, kPadded>;
       using HopperKey = PaddedIf<typename Shapes::HopperKey, kPadded>;

@@ -12,45 +12,6 @@
 
 namespace weft::cuda::attention {
 
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-
-// Turns a warpgroup's 64 queries as soon as they have arrived, where products read them, and stores them
-// for backward. No other block reads them.
-template <class Shape>
-__device__ inline void turn_own_queries(const Params& p, PanelTile<Shape::D, 64> tile,
-                                        BlockPlace place, int group_query, uint32_t arrival) {
-  using Element = typename Shape::Element;
-  using Rows = EightRows<Element, Shape::D>;
-  const int b = place.bh / p.H, warp_row = threadIdx.x / 32 % 4 * 16;
-  const int head_size = head_size_of<Shape>(p);
-  const int64_t token_stride = static_cast<int64_t>(3) * p.H * head_size;
-  Element* queries = static_cast<Element*>(const_cast<void*>(p.qkv)) + b * p.T * token_stride +
-                     static_cast<int64_t>(place.bh % p.H) * 3 * head_size;
-  Rows rows(p, b, group_query + warp_row, /*back=*/false);
-  wait_barrier(arrival, 0);
-#pragma unroll
-  for (int first = warp_row; first < warp_row + 16; first += 8) {
-    uint4 turned[Rows::kUnits];
-#pragma unroll
-    for (int i = 0; i < Rows::kUnits; ++i) {
-      turned[i] = rows.turned(p, i, [&](int at) { return tile.at(first + rows.row(i), at); });
-    }
-    if (first == warp_row) rows = Rows(p, b, group_query + warp_row + 8, /*back=*/false);
-    __syncwarp();  // all of these rows have been read
-#pragma unroll
-    for (int i = 0; i < Rows::kUnits; ++i) {
-      const int row = first + rows.row(i), chunk = rows.chunk(i), query = group_query + row;
-      store_chunk(tile.at(row, chunk), turned[i]);
-      const bool valid = query < p.T && (!Shape::kPadded || chunk * 8 < head_size);
-      if (valid) *reinterpret_cast<uint4*>(queries + query * token_stride + chunk * 8) = turned[i];
-    }
-  }
-  fence_shared_async();
-  sync_warpgroup();
-}
-
-#endif  // sm_90a
-
 template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
 __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     attention_forward_hopper_kernel(const Params p, const __grid_constant__ CUtensorMap qkv_map) {
@@ -151,11 +112,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   const int num_active = min(num_steps, (group_query + 63) / kStep + 1 - skipped);
   const int first_active =
       kDocuments ? uniform(first_key_of(p, b, group_query)) / kStep - skipped : 0;
-  if (p.rotation.angles != nullptr) {
-    turn_own_queries<Shape>(p, q_tile, place, group_query, ring.own());
-  } else {
-    wait_barrier(ring.own(), 0);
-  }
+  wait_barrier(ring.own(), 0);
   if constexpr (kDocuments) ring.pass(0, first_active, num_steps, load_keys);
   iterate(std::true_type{}, first_active);
   for (int step = first_active + 1; step < num_active; ++step) iterate(std::false_type{}, step);
@@ -237,9 +194,8 @@ void forward_16bit(cudaStream_t stream, const Params& params, bool dropout) {
   choose_kernel(params, dropout, [&](auto drops, auto documents, auto alibi) {
     using Hopper = PaddedIf<typename Shapes::Hopper, kPadded>;
     using MmaSync = PaddedIf<typename Shapes::MmaSync, kPadded>;
-    if (launch_forward_hopper<Hopper, drops(), documents(), alibi()>(stream, params)) return;
-    turn_queries(stream, params, kIsFp16<Element> ? DType::kFloat16 : DType::kBFloat16);
-    launch_forward<MmaSync, drops(), documents(), alibi()>(stream, params);
+    if (!launch_forward_hopper<Hopper, drops(), documents(), alibi()>(stream, params))
+      launch_forward<MmaSync, drops(), documents(), alibi()>(stream, params);
   });
 }
 

@@ -11,7 +11,6 @@
 
 #include "kernels/cuda/attention/dropout.cuh"
 #include "kernels/cuda/attention/params.h"
-#include "kernels/cuda/attention/turned_rows.cuh"
 
 namespace weft::cuda::attention {
 
@@ -81,12 +80,6 @@ __device__ inline uint32_t pack(float low, float high) {
 
 __device__ inline float2 widen(__nv_bfloat162 pair) { return __bfloat1622float2(pair); }
 __device__ inline float2 widen(__half2 pair) { return __half22float2(pair); }
-// Undoes pack<Element>, but for its rounding.
-template <typename Element>
-__device__ inline float2 widen_packed(uint32_t packed) {
-  using Pair = std::conditional_t<kIsFp16<Element>, __half2, __nv_bfloat162>;
-  return widen(*reinterpret_cast<const Pair*>(&packed));
-}
 
 // The instruction is volatile, so that the compiler does not move it across the waits for the
 // asynchronous products that it overlaps with.
@@ -232,11 +225,13 @@ __device__ inline void load_ends_of_queries(int (&ends)[kM][2], const Params& p,
   }
 }
 
-// Rounds a warp's accumulators (16 * kM rows from `row` on) into the warp's own rows of `tile`, which no
-// other warp may use meanwhile.
-template <typename Element, int D, int kM>
-__device__ inline void stage_rows(const float (&acc)[kM][D / 8][4], const float (&row_scale)[kM][2],
-                                  Tile<D> tile, int row) {
+// Writes a warp's accumulators (16 * kM rows from `row` on) to global memory, through the
+// warp's own rows of `tile`, so that whole rows leave in 16-byte pieces. No other warp may use
+// those rows meanwhile; `dst` is the tile's row 0.
+template <bool kPadded, int D, int kM, typename Element>
+__device__ inline void store_rows(const float (&acc)[kM][D / 8][4], const float (&row_scale)[kM][2],
+                                  Tile<D> tile, int row, Element* dst, int64_t row_stride,
+                                  int num_valid, int head_size) {
   const int lane = threadIdx.x & 31;
   __syncwarp();
 #pragma unroll
@@ -254,51 +249,18 @@ __device__ inline void stage_rows(const float (&acc)[kM][D / 8][4], const float 
     }
   }
   __syncwarp();
-}
-
-// Writes a warp's accumulators to global memory, through shared memory as stage_rows puts them there, so
-// that whole rows leave in 16-byte pieces. `dst` is the tile's row 0.
-template <bool kPadded, int D, int kM, typename Element>
-__device__ inline void store_rows(const float (&acc)[kM][D / 8][4], const float (&row_scale)[kM][2],
-                                  Tile<D> tile, int row, Element* dst, int64_t row_stride,
-                                  int num_valid, int head_size) {
-  const int lane = threadIdx.x & 31;
-  stage_rows<Element>(acc, row_scale, tile, row);
   constexpr int kChunks = Tile<D>::kChunks;
 #pragma unroll
   for (int i = 0; i < 16 * kM * kChunks / 32; ++i) {
     const int idx = i * 32 + lane;
     const int r = row + idx / kChunks, chunk = idx % kChunks;
-    const uint4 value = load_chunk(tile.at(r, chunk));
+    uint4 value;
+    asm volatile("ld.shared.v4.b32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
+                 : "r"(tile.at(r, chunk))
+                 : "memory");
     const bool valid = r < num_valid && (!kPadded || chunk * 8 < head_size);
     if (valid) *reinterpret_cast<uint4*>(dst + r * row_stride + chunk * 8) = value;
-  }
-}
-
-// The same for gradients of queries or keys, which are turned back; `first_token` is the tile's row 0.
-template <bool kPadded, int D, int kM, typename Element>
-__device__ inline void store_turned_back(const Params& p, int b, int first_token,
-                                         const float (&acc)[kM][D / 8][4],
-                                         const float (&row_scale)[kM][2], Tile<D> tile, int row,
-                                         Element* dst, int64_t row_stride, int head_size) {
-  const int num_valid = p.T - first_token;
-  if (p.rotation.angles == nullptr) {
-    return store_rows<kPadded, D, kM>(acc, row_scale, tile, row, dst, row_stride, num_valid,
-                                      head_size);
-  }
-  EightRows<Element, D> rows(p, b, first_token + row, /*back=*/true);
-  stage_rows<Element>(acc, row_scale, tile, row);
-#pragma unroll
-  for (int first = row; first < row + 16 * kM; first += 8) {
-#pragma unroll
-    for (int i = 0; i < rows.kUnits; ++i) {
-      const int r = first + rows.row(i), chunk = rows.chunk(i);
-      const uint4 value = rows.turned(p, i, [&](int at) { return tile.at(r, at); });
-      const bool valid = r < num_valid && (!kPadded || chunk * 8 < head_size);
-      if (valid) *reinterpret_cast<uint4*>(dst + r * row_stride + chunk * 8) = value;
-    }
-    if (first + 8 < row + 16 * kM)
-      rows = EightRows<Element, D>(p, b, first_token + first + 8, /*back=*/true);
   }
 }
 

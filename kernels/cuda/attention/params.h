@@ -10,7 +10,6 @@
 #include <type_traits>
 
 #include "kernels/backend.h"
-#include "kernels/cuda/memory_bound/rotation.cuh"
 #include "kernels/dropout.h"
 #include "kernels/philox.h"
 
@@ -55,7 +54,6 @@ struct Params {
   int heads_per_group = 1;                // see block_order
   const int2* document_bounds = nullptr;  // (B,T): begin and end of each token's document, or null
   const float* slopes = nullptr;          // (H) of ALiBi, or null
-  RotationArgs rotation;                  // of rotary positions
   int head_size = 0;                      // D of the tensors
   // Sums of dQ and whose turn it is to add (turns.cuh), backward on Hopper only.
   float* dq_sums = nullptr;  // (num_slots, blocks, 64 * D)
@@ -82,16 +80,6 @@ void choose_kernel(const Params& p, bool dropout, Function function) {
       choose(p.slopes != nullptr, [&](auto alibi) { function(drops, documents, alibi); });
     });
   });
-}
-
-// Calls function(kRotary) likewise. Positions are not both ALiBi's and rotary (kernels/check_shapes.cpp).
-template <bool kAlibi, typename Function>
-void choose_rotary(const Params& p, Function function) {
-  if constexpr (kAlibi) {
-    function(std::false_type{});
-  } else {
-    choose(p.rotation.angles != nullptr, function);
-  }
 }
 
 // Returns the number of heads whose keys and values (or queries and gradients) fit in L2 together
@@ -194,9 +182,6 @@ void backward_fp32(cudaStream_t stream, const Params& params, bool dropout);
 
 // Draws dropout's bits into `kept`. Forward begins with it.
 void draw_kept(cudaStream_t stream, const Params& params);
-
-// Turns the queries of params.qkv in place by a kernel of its own. Keys are turned when forward_16bit is called.
-void turn_queries(cudaStream_t stream, const Params& params, DType x);
 
 // Fills lse2 and delta.
 void backward_rows(cudaStream_t stream, const Params& params, DType x);

@@ -65,11 +65,6 @@ __device__ inline void wait_barrier(uint32_t barrier, uint32_t parity) {
   }
 }
 
-// Makes this thread's writes to shared memory visible to copies and products that others start after a barrier.
-__device__ inline void fence_shared_async() {
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
-
 // Copies bytes (a multiple of 16) from global to shared memory; they count towards `barrier`.
 __device__ inline void load_bytes(uint32_t dst, const void* src, int num_bytes, uint32_t barrier) {
   asm volatile(
@@ -113,13 +108,6 @@ struct PanelTile {
             : "memory");
       }
     }
-  }
-
-  // Returns the address of 8 elements of a row: each panel is swizzled as a tile of its own.
-  __device__ uint32_t at(int row, int chunk) const {
-    constexpr int kChunks = P::kColumns / 8;
-    const Tile<P::kColumns> panel{base + chunk / kChunks * kPanelBytes};
-    return panel.at(row, chunk % kChunks);
   }
 
   // These return matrix descriptors. The low word holds the address and the leading stride (in 16

@@ -38,15 +38,10 @@ void glu_forward(cudaStream_t stream, void* out, const void* pre, DType x, int64
 void glu_backward(cudaStream_t stream, void* dpre, const void* dout, const void* pre, DType x,
                   int64_t N, int64_t F, Glu glu);
 
-// --- qkv.cu; D and the number of rotated pairs are multiples of 8, or kernels are slower ---
-// Turns `num_parts` parts of each head of qkv (B,T,H,parts,D) in place, from `first_part` on, or turns them back.
-struct RotationArgs;  // rotation.cuh
-void rotate(cudaStream_t stream, Tensor qkv, const RotationArgs& rotation, int first_part,
-            int num_parts, bool back);
-// The same for queries (part 0) and keys (part 1).
-void rotate(cudaStream_t stream, Tensor qkv, const Rotation& rotation, bool back);
-void expand_groups(cudaStream_t stream, Tensor expanded, Tensor grouped, const Rotation& rotation);
-void sum_groups(cudaStream_t stream, Tensor grouped, Tensor expanded, const Rotation& rotation);
+// --- qkv.cu; heads of multiples of 16 bytes are faster ---
+void rotate(cudaStream_t stream, const Rotary& args);
+void expand_groups(cudaStream_t stream, Tensor expanded, Tensor grouped);
+void sum_groups(cudaStream_t stream, Tensor grouped, Tensor expanded);
 
 // --- fp8.cu, fp8_scaling.cu; N and C are multiples of 16, x is bf16 ---
 int64_t quantize_scratch_bytes(int64_t N, int64_t C);  // C of column sums; 0: there are none

@@ -24,4 +24,22 @@ __device__ inline void load_piece(const T* data, float (&values)[kSize]) {
   }
 }
 
+template <typename T, int kSize>
+__device__ inline void store_piece(T* data, const float (&values)[kSize]) {
+  if constexpr (kSize == 1) {
+    *data = T(values[0]);
+  } else {
+    store_vec(data, pack<T>(values));
+  }
+}
+
+template <int kSize, typename T>
+__device__ inline void copy_piece(T* to, const T* from) {
+  if constexpr (kSize == 1) {
+    *to = *from;
+  } else {
+    store_vec(to, load_vec(from));
+  }
+}
+
 }  // namespace weft::cuda

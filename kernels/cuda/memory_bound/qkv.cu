@@ -1,241 +1,184 @@
 // What becomes of queries, keys and values before attention: rotary positions, and keys and values
-// that a group of queries shares; and the backward of both. A block has a token, whose angles stay in L1;
-// a thread has 16 bytes of an output, or of both elements of its pairs. Where heads, or their rotated pairs,
-// are no multiples of 16 bytes, a thread has one element or pair, and turning is a pass of its own, with the same bits.
-#include <algorithm>
-
+// that a group of queries shares; and the backward of both. A thread has 16 bytes of an output, or of
+// both elements of its pairs; where heads are no multiples of 16 bytes, it has one element or pair.
+#include "kernels/cuda/memory_bound/device.cuh"
 #include "kernels/cuda/memory_bound/kernels.h"
-#include "kernels/cuda/memory_bound/rotation.cuh"
+#include "kernels/cuda/memory_bound/pieces.cuh"
 
 namespace weft::cuda {
 namespace {
 
 constexpr int kThreads = 256;
 
-// The tokens of the tensors, and their place in the sample.
-struct Tokens {
-  int64_t num_rows;
-  int T;
-  __device__ int64_t row() const { return blockIdx.x; }
-  __device__ int token() const { return static_cast<int>(row() % T); }
+struct RotaryArgs {
+  void* qkv;
+  const float* angles;  // (S,2,P)
+  const int32_t* document_bounds;
+  int64_t num_rows, T, G, parts, D, num_pairs;
+  float sign;  // of the sines: -1 turns back
 };
 
-// Turns `num_parts` parts of each head in place, from `first_part` on.
-template <typename T>
-__global__ void rotate_kernel(T* qkv, RotationArgs rotation, Tokens tokens, int H, int D,
-                              int first_part, int num_parts, bool back) {
+// Neighbouring threads have neighbouring vectors of a head's rotated elements: of the first P, and
+// with them of the second P, or with kInterleaved of all 2P.
+template <typename T, bool kInterleaved>
+__global__ void rotate_kernel(RotaryArgs args) {
   constexpr int kSize = Vec<T>::kSize;
-  const float* angles = angles_of(rotation, tokens.row(), tokens.token());
-  T* of_token = qkv + tokens.row() * H * 3 * D;
-  const int vecs = (rotation.interleaved ? 2 : 1) * rotation.num_pairs / kSize;
-  for (int i = threadIdx.x; i < H * num_parts * vecs; i += blockDim.x) {
-    const int vec = i % vecs, part = i / vecs % num_parts, head = i / vecs / num_parts;
-    T* data = of_token + (head * 3 + first_part + part) * D;
-    const int other = VecTurn<T>::partner(rotation, vec);
-    const Vec<T> first = load_vec(data + vec * kSize), second = load_vec(data + other * kSize);
-    const VecTurn<T> turn(rotation, angles, vec, back);
-    if (rotation.interleaved) {
-      store_vec(data + vec * kSize, turn.turned(first, first));
-    } else {
-      const VecTurn<T> turn_of_second(rotation, angles, other, back);
-      store_vec(data + vec * kSize, turn.turned(first, second));
-      store_vec(data + other * kSize, turn_of_second.turned(second, first));
-    }
-  }
-}
-
-template <typename T>
-__global__ void expand_groups_kernel(T* expanded, const T* grouped, RotationArgs rotation,
-                                     Tokens tokens, int G, int queries, int D) {
-  constexpr int kSize = Vec<T>::kSize;
-  const bool turns = rotation.angles != nullptr;
-  const float* angles = turns ? angles_of(rotation, tokens.row(), tokens.token()) : nullptr;
-  expanded += tokens.row() * G * queries * 3 * D;
-  grouped += tokens.row() * G * (queries + 2) * D;
-  const int vecs = D / kSize;
-  for (int i = threadIdx.x; i < G * queries * 3 * vecs; i += blockDim.x) {
-    const int vec = i % vecs, part = i / vecs % 3, head = i / vecs / 3, group = head / queries;
-    const int source = part == 0 ? head - group * queries : queries + part - 1;
-    const T* from = grouped + (group * (queries + 2) + source) * D;
-    const auto load = [&](int at) { return load_vec(from + at * kSize); };
-    store_vec(expanded + i * kSize, turns && part < 2
-                                        ? turned_vec<T>(rotation, angles, vec, /*back=*/false, load)
-                                        : load(vec));
-  }
-}
-
-template <typename T>
-__global__ void sum_groups_kernel(T* grouped, const T* expanded, RotationArgs rotation,
-                                  Tokens tokens, int G, int queries, int D) {
-  constexpr int kSize = Vec<T>::kSize;
-  const bool turns = rotation.angles != nullptr;
-  const float* angles = turns ? angles_of(rotation, tokens.row(), tokens.token()) : nullptr;
-  expanded += tokens.row() * G * queries * 3 * D;
-  grouped += tokens.row() * G * (queries + 2) * D;
-  const int vecs = D / kSize;
-  for (int i = threadIdx.x; i < G * (queries + 2) * vecs; i += blockDim.x) {
-    const int vec = i % vecs, source = i / vecs % (queries + 2), group = i / vecs / (queries + 2);
-    const T* of_group = expanded + group * queries * 3 * D;
-    const auto query_gradient = [&](int at) {
-      return load_vec(of_group + source * 3 * D + at * kSize);
-    };
-    const auto sum = [&](int at) {
-      const T* part = of_group + (source - queries + 1) * D + at * kSize;
-      float total[kSize] = {};
-      for (int query = 0; query < queries; ++query) {
-        float values[kSize];
-        unpack(load_vec(part + query * 3 * D), values);
+  const int64_t vecs_per_head = (kInterleaved ? 2 : 1) * args.num_pairs / kSize;
+  const int64_t turned = args.parts - 1;  // queries and the key of a group
+  int64_t index = blockIdx.x * static_cast<int64_t>(kThreads) + threadIdx.x;
+  if (index >= args.num_rows * args.G * turned * vecs_per_head) return;
+  const int64_t vec = index % vecs_per_head;
+  index /= vecs_per_head;
+  const int64_t part = index % turned;
+  index /= turned;
+  const int64_t row = index / args.G;
+  const int64_t begin = args.document_bounds == nullptr ? 0 : args.document_bounds[2 * row];
+  const float* cosines = args.angles + (row % args.T - begin) * 2 * args.num_pairs;
+  const float* sines = cosines + args.num_pairs;
+  T* head = static_cast<T*>(args.qkv) + (index * args.parts + part) * args.D + vec * kSize;
+  if constexpr (kInterleaved) {
+    float values[kSize];
+    unpack(load_vec(head), values);
 #pragma unroll
-        for (int j = 0; j < kSize; ++j) total[j] += values[j];
-      }
-      return pack<T>(total);
-    };
-    T* to = grouped + i * kSize;
-    if (source < queries) {
-      store_vec(to, turns ? turned_vec<T>(rotation, angles, vec, /*back=*/true, query_gradient)
-                          : query_gradient(vec));
-    } else {
-      const bool is_key = source == queries;
-      store_vec(to, turns && is_key ? turned_vec<T>(rotation, angles, vec, /*back=*/true, sum)
-                                    : sum(vec));
+    for (int i = 0; i < kSize; i += 2) {
+      const int64_t pair = (vec * kSize + i) / 2;
+      const float cosine = cosines[pair], sine = args.sign * sines[pair], a = values[i];
+      values[i] = a * cosine - values[i + 1] * sine;
+      values[i + 1] = values[i + 1] * cosine + a * sine;
     }
-  }
-}
-
-// Turns parts of each head of qkv (B,T,H,parts,D) in place, for any sizes.
-template <typename T>
-__global__ void rotate_pairs_kernel(T* qkv, RotationArgs rotation, Tokens tokens, int H, int parts,
-                                    int D, int first_part, int num_parts, bool back) {
-  const float* angles = angles_of(rotation, tokens.row(), tokens.token());
-  T* of_token = qkv + tokens.row() * H * parts * D;
-  const int pairs = rotation.num_pairs;
-  for (int i = threadIdx.x; i < H * num_parts * pairs; i += blockDim.x) {
-    const int pair = i % pairs, part = i / pairs % num_parts, head = i / pairs / num_parts;
-    T* data = of_token + (head * parts + first_part + part) * D;
-    T& first = data[rotation.interleaved ? 2 * pair : pair];
-    T& second = data[rotation.interleaved ? 2 * pair + 1 : pairs + pair];
-    const float cosine = angles[pair], sine = (back ? -1.0F : 1.0F) * angles[pairs + pair];
-    const auto a = static_cast<float>(first), b = static_cast<float>(second);
-    first = T(turned(a, b, cosine, -sine));
-    second = T(turned(b, a, cosine, sine));
-  }
-}
-
-template <typename T>
-__global__ void expand_elements_kernel(T* expanded, const T* grouped, Tokens tokens, int G,
-                                       int queries, int D) {
-  expanded += tokens.row() * G * queries * 3 * D;
-  grouped += tokens.row() * G * (queries + 2) * D;
-  for (int i = threadIdx.x; i < G * queries * 3 * D; i += blockDim.x) {
-    const int part = i / D % 3, head = i / D / 3, group = head / queries;
-    const int source = part == 0 ? head - group * queries : queries + part - 1;
-    expanded[i] = grouped[(group * (queries + 2) + source) * D + i % D];
-  }
-}
-
-template <typename T>
-__global__ void sum_elements_kernel(T* grouped, const T* expanded, Tokens tokens, int G,
-                                    int queries, int D) {
-  expanded += tokens.row() * G * queries * 3 * D;
-  grouped += tokens.row() * G * (queries + 2) * D;
-  for (int i = threadIdx.x; i < G * (queries + 2) * D; i += blockDim.x) {
-    const int source = i / D % (queries + 2), group = i / D / (queries + 2);
-    const T* of_group = expanded + group * queries * 3 * D + i % D;
-    if (source < queries) {
-      grouped[i] = of_group[source * 3 * D];
-      continue;
+    store_vec(head, pack<T>(values));
+  } else {
+    float a[kSize], b[kSize];
+    unpack(load_vec(head), a);
+    unpack(load_vec(head + args.num_pairs), b);
+#pragma unroll
+    for (int i = 0; i < kSize; ++i) {
+      const float cosine = cosines[vec * kSize + i], sine = args.sign * sines[vec * kSize + i];
+      const float old_a = a[i];
+      a[i] = old_a * cosine - b[i] * sine;
+      b[i] = b[i] * cosine + old_a * sine;
     }
-    float total = 0;
-    for (int query = 0; query < queries; ++query)
-      total += static_cast<float>(of_group[(query * 3 + source - queries + 1) * D]);
-    grouped[i] = T(total);
+    store_vec(head, pack<T>(a));
+    store_vec(head + args.num_pairs, pack<T>(b));
   }
 }
 
-// A block's threads: as many as a token has vectors.
-unsigned block_size(int64_t num_vecs) {
-  return static_cast<unsigned>(std::min<int64_t>(kThreads, ceil_div(num_vecs, 32) * 32));
-}
-
-Tokens tokens_of(const Tensor& tensor) {
-  return {tensor.shape(0) * tensor.shape(1), static_cast<int>(tensor.shape(1))};
-}
-
-// Returns whether vectors of 16 bytes of T fit heads and rotated pairs.
+// The same for any sizes: a thread has a pair.
 template <typename T>
-bool fits_vectors(int64_t D, const RotationArgs& rotation) {
-  return D % Vec<T>::kSize == 0 && rotation.num_pairs % Vec<T>::kSize == 0;
+__global__ void rotate_pairs_kernel(RotaryArgs args, bool interleaved) {
+  const int64_t turned = args.parts - 1;
+  int64_t index = blockIdx.x * static_cast<int64_t>(kThreads) + threadIdx.x;
+  if (index >= args.num_rows * args.G * turned * args.num_pairs) return;
+  const int64_t pair = index % args.num_pairs;
+  index /= args.num_pairs;
+  const int64_t part = index % turned;
+  index /= turned;
+  const int64_t row = index / args.G;
+  const int64_t begin = args.document_bounds == nullptr ? 0 : args.document_bounds[2 * row];
+  const float* angles = args.angles + (row % args.T - begin) * 2 * args.num_pairs + pair;
+  const float cosine = angles[0], sine = args.sign * angles[args.num_pairs];
+  T* head = static_cast<T*>(args.qkv) + (index * args.parts + part) * args.D;
+  T& first = head[interleaved ? 2 * pair : pair];
+  T& second = head[interleaved ? 2 * pair + 1 : args.num_pairs + pair];
+  const auto a = static_cast<float>(first), b = static_cast<float>(second);
+  first = T(a * cosine - b * sine);
+  second = T(b * cosine + a * sine);
+}
+
+// A head is `pieces_per_head` pieces.
+template <typename T, int kSize>
+__global__ void expand_groups_kernel(T* expanded, const T* grouped, int64_t num_pieces,
+                                     int64_t pieces_per_head, int64_t queries) {
+  const int64_t index = blockIdx.x * static_cast<int64_t>(kThreads) + threadIdx.x;
+  if (index >= num_pieces) return;
+  const int64_t piece = index % pieces_per_head, part = index / pieces_per_head % 3;
+  const int64_t head = index / (3 * pieces_per_head), group = head / queries;
+  const int64_t source = part == 0 ? head - group * queries : queries + part - 1;
+  const int64_t from = ((group * (queries + 2) + source) * pieces_per_head + piece) * kSize;
+  copy_piece<kSize>(expanded + index * kSize, grouped + from);
+}
+
+template <typename T, int kSize>
+__global__ void sum_groups_kernel(T* grouped, const T* expanded, int64_t num_pieces,
+                                  int64_t pieces_per_head, int64_t queries) {
+  const int64_t index = blockIdx.x * static_cast<int64_t>(kThreads) + threadIdx.x;
+  if (index >= num_pieces) return;
+  const int64_t piece = index % pieces_per_head, source = index / pieces_per_head % (queries + 2);
+  const int64_t group = index / ((queries + 2) * pieces_per_head);
+  const auto gradient = [&](int64_t query, int64_t part) {
+    return expanded + (((group * queries + query) * 3 + part) * pieces_per_head + piece) * kSize;
+  };
+  if (source < queries) {
+    copy_piece<kSize>(grouped + index * kSize, gradient(source, 0));
+    return;
+  }
+  float total[kSize] = {};
+  for (int64_t query = 0; query < queries; ++query) {
+    float values[kSize];
+    load_piece(gradient(query, source - queries + 1), values);
+#pragma unroll
+    for (int i = 0; i < kSize; ++i) total[i] += values[i];
+  }
+  store_piece(grouped + index * kSize, total);
 }
 
 }  // namespace
 
-void rotate(cudaStream_t stream, Tensor qkv, const RotationArgs& rotation, int first_part,
-            int num_parts, bool back) {
-  const Tokens tokens = tokens_of(qkv);
-  const int H = static_cast<int>(qkv.shape(2)), parts = static_cast<int>(qkv.shape(3)),
-            D = static_cast<int>(qkv.shape(4));
-  const unsigned blocks = grid_size(tokens.num_rows);
+void rotate(cudaStream_t stream, const Rotary& args) {
+  const Tensor& qkv = args.qkv;
+  const RotaryArgs on_device{qkv.data(),
+                             args.angles.as<const float>(),
+                             args.document_bounds.as<const int32_t>(),
+                             qkv.shape(0) * qkv.shape(1),
+                             qkv.shape(1),
+                             qkv.shape(2),
+                             qkv.shape(3),
+                             qkv.shape(4),
+                             args.angles.shape(2),
+                             args.inverse ? -1.0F : 1.0F};
   dispatch(qkv.dtype(), [&](auto type) {
     using T = decltype(type);
-    if (parts != 3 || !fits_vectors<T>(D, rotation)) {
-      const unsigned threads = block_size(static_cast<int64_t>(H) * num_parts * rotation.num_pairs);
-      rotate_pairs_kernel<T><<<blocks, threads, 0, stream>>>(qkv.as<T>(), rotation, tokens, H,
-                                                             parts, D, first_part, num_parts, back);
+    const int64_t num_heads = on_device.num_rows * on_device.G * (on_device.parts - 1);
+    if (on_device.D % Vec<T>::kSize != 0 || on_device.num_pairs % Vec<T>::kSize != 0) {
+      const unsigned blocks = grid_size(ceil_div(num_heads * on_device.num_pairs, kThreads));
+      rotate_pairs_kernel<T><<<blocks, kThreads, 0, stream>>>(on_device, args.interleaved);
       return;
     }
-    const int64_t elements = (rotation.interleaved ? 2 : 1) * rotation.num_pairs;
-    const unsigned threads = block_size(H * num_parts * elements / Vec<T>::kSize);
-    rotate_kernel<T><<<blocks, threads, 0, stream>>>(qkv.as<T>(), rotation, tokens, H, D,
-                                                     first_part, num_parts, back);
+    const int64_t elements = (args.interleaved ? 2 : 1) * on_device.num_pairs;
+    const unsigned blocks = grid_size(ceil_div(num_heads * elements / Vec<T>::kSize, kThreads));
+    if (args.interleaved) {
+      rotate_kernel<T, true><<<blocks, kThreads, 0, stream>>>(on_device);
+    } else {
+      rotate_kernel<T, false><<<blocks, kThreads, 0, stream>>>(on_device);
+    }
   });
   CUDA_CHECK(cudaGetLastError());
 }
 
-void rotate(cudaStream_t stream, Tensor qkv, const Rotation& rotation, bool back) {
-  const int num_turning = static_cast<int>(qkv.shape(3)) - 1;  // all but values
-  rotate(stream, qkv, rotation_args(rotation), 0, num_turning, back);
-}
-
-void expand_groups(cudaStream_t stream, Tensor expanded, Tensor grouped, const Rotation& rotation) {
-  const Tokens tokens = tokens_of(grouped);
-  const RotationArgs turn = rotation_args(rotation);
-  const int G = static_cast<int>(grouped.shape(2)),
-            queries = static_cast<int>(grouped.shape(3)) - 2,
-            D = static_cast<int>(grouped.shape(4));
-  const int64_t elements = static_cast<int64_t>(G) * queries * 3 * D;
-  const unsigned blocks = grid_size(tokens.num_rows);
+void expand_groups(cudaStream_t stream, Tensor expanded, Tensor grouped) {
   dispatch(grouped.dtype(), [&](auto type) {
     using T = decltype(type);
-    if (fits_vectors<T>(D, turn)) {
-      expand_groups_kernel<T><<<blocks, block_size(elements / Vec<T>::kSize), 0, stream>>>(
-          expanded.as<T>(), grouped.as<const T>(), turn, tokens, G, queries, D);
-      return;
-    }
-    expand_elements_kernel<T><<<blocks, block_size(elements), 0, stream>>>(
-        expanded.as<T>(), grouped.as<const T>(), tokens, G, queries, D);
-    if (rotation.angles) rotate(stream, expanded, rotation, /*back=*/false);
+    choose_piece<T>(grouped.shape(4), [&](auto size) {
+      const int64_t num_pieces = expanded.num_elements() / size();
+      const unsigned blocks = grid_size(ceil_div(num_pieces, kThreads));
+      expand_groups_kernel<T, size()>
+          <<<blocks, kThreads, 0, stream>>>(expanded.as<T>(), grouped.as<const T>(), num_pieces,
+                                            grouped.shape(4) / size(), grouped.shape(3) - 2);
+    });
   });
   CUDA_CHECK(cudaGetLastError());
 }
 
-void sum_groups(cudaStream_t stream, Tensor grouped, Tensor expanded, const Rotation& rotation) {
-  const Tokens tokens = tokens_of(grouped);
-  const RotationArgs turn = rotation_args(rotation);
-  const int G = static_cast<int>(grouped.shape(2)),
-            queries = static_cast<int>(grouped.shape(3)) - 2,
-            D = static_cast<int>(grouped.shape(4));
-  const int64_t elements = static_cast<int64_t>(G) * (queries + 2) * D;
-  const unsigned blocks = grid_size(tokens.num_rows);
+void sum_groups(cudaStream_t stream, Tensor grouped, Tensor expanded) {
   dispatch(grouped.dtype(), [&](auto type) {
     using T = decltype(type);
-    if (fits_vectors<T>(D, turn)) {
-      sum_groups_kernel<T><<<blocks, block_size(elements / Vec<T>::kSize), 0, stream>>>(
-          grouped.as<T>(), expanded.as<const T>(), turn, tokens, G, queries, D);
-      return;
-    }
-    sum_elements_kernel<T><<<blocks, block_size(elements), 0, stream>>>(
-        grouped.as<T>(), expanded.as<const T>(), tokens, G, queries, D);
-    if (rotation.angles) rotate(stream, grouped, rotation, /*back=*/true);
+    choose_piece<T>(grouped.shape(4), [&](auto size) {
+      const int64_t num_pieces = grouped.num_elements() / size();
+      const unsigned blocks = grid_size(ceil_div(num_pieces, kThreads));
+      sum_groups_kernel<T, size()>
+          <<<blocks, kThreads, 0, stream>>>(grouped.as<T>(), expanded.as<const T>(), num_pieces,
+                                            grouped.shape(4) / size(), grouped.shape(3) - 2);
+    });
   });
   CUDA_CHECK(cudaGetLastError());
 }

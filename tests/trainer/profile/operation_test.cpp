@@ -121,19 +121,12 @@ TEST(Operation, WhatLlamasLayersAddMovesEachTensorOnce) {
   EXPECT_EQ(activation_operation("glu_backward", narrow, wide, wide).bytes, 5 * 2.0 * 16 * 32);
   // 2 samples of 8 tokens, 3 groups of 2 queries, a key and a value of 16; half of a head turns.
   const Tensor grouped = bf16({2, 8, 3, 4, 16}), expanded = bf16({2, 8, 6, 3, 16});
-  const Operation groups = groups_operation("sum_groups", grouped, expanded, {});
+  const Operation rotate = rotate_operation({.qkv = grouped, .angles = fp32({32, 2, 4})});
+  EXPECT_EQ(to_string(rotate), "rotate heads=144 elements=8 bf16");
+  EXPECT_EQ(rotate.bytes, 2 * 2.0 * 144 * 8 + 4.0 * 8 * 8);
+  const Operation groups = groups_operation("sum_groups", grouped, expanded);
   EXPECT_EQ(to_string(groups), "sum_groups N=16 G=3 R=2 D=16 bf16");
   EXPECT_EQ(groups.bytes, 2.0 * 16 * (12 + 18) * 16);
-  const Rotation rotation{.angles = fp32({32, 2, 4})};
-  const double angles = 4.0 * 8 * 8;
-  EXPECT_EQ(groups_operation("expand_groups", grouped, expanded, rotation).bytes,
-            groups.bytes + angles);
-  const Tensor out = bf16({2, 8, 6, 16});
-  const auto forward = [&](const Rotation& turn) {
-    return attention_forward_operation({.out = out, .qkv = expanded, .rotation = turn}).bytes;
-  };
-  // 16 tokens have 6 queries and 6 keys, of which 8 elements are written back.
-  EXPECT_EQ(forward(rotation), forward({}) + 2.0 * 16 * 12 * 8 + angles);
 }
 
 TEST(Operation, AdamWMovesThirtyBytesOfABf16ParameterAndTwentyEightOfAnFp32One) {
