@@ -15,7 +15,8 @@ namespace weft {
 // A block of 512 queries has enough rows for the matrix units, and of 2048 keys in four blocks of queries
 // 5/8 are computed, where the causal mask leaves 1/2.
 constexpr int64_t kUnfusedQueries = 512;
-// The scores of a block should stay in the L2 cache (50 MiB on an H100) between the product and the softmax.
+// Bounds the memory of a block. At 2048 keys a block has enough heads then to fill a GPU; with more its scores would
+// no longer stay in the L2 cache (50 MiB on an H100) between the product and the softmax.
 constexpr int64_t kUnfusedScratchBytes = int64_t{128} << 20;
 
 // Columns and rows of the arrays are padded to this, so that rows are aligned to 16 bytes.

@@ -162,7 +162,7 @@ OpCase backward(DType x, Shape s, float p) {
             const auto f = [&](const Values& qkv) { return definition(qkv, s, p).out; };
             return {{"dqkv", reference::gradient(f, in.qkv, in.dout)}};
           },
-          Accuracy::kAttentionBackward};
+          s.T > 512 ? Accuracy::kLongAttentionBackward : Accuracy::kAttentionBackward};
 }
 
 // Lengths on and beside the edges of the kernels' tiles, and one at whose end a token is thousands away.

@@ -26,7 +26,7 @@ using Outputs = std::vector<Output>;
 // Results of two devices that round to 16 bits differ by the last rounding only, or by products of
 // rounded probabilities (attention), or by differences of such products (its backward). Hopper adds up
 // fp8 products in fewer digits than fp32 has.
-enum class Accuracy { kRounded, kAttention, kAttentionBackward, kFp8Sums };
+enum class Accuracy { kRounded, kAttention, kAttentionBackward, kLongAttentionBackward, kFp8Sums };
 
 struct OpCase {
   std::string name;  // letters, digits and _
