@@ -42,7 +42,8 @@ class ExactCheck {
 
   // Runs both and returns whether `candidate` gave the bits of `reference` every time: with operands at
   // 256-byte and at 16-byte boundaries, alone and beside work of another stream, into memory that
-  // holds NaN, the workspace too, with nothing written around the result.
+  // holds NaN, the workspace too, with nothing written around the result; and whether `candidate`, on
+  // random operands, has the same bits each of three times.
   bool agree(const Run& reference, const Run& candidate);
 
  private:
@@ -53,6 +54,7 @@ class ExactCheck {
     TemporaryMemory d, bias;  // bias: its gradient
   };
 
+  bool repeats(const Run& candidate);
   void fill_operands();
   bool try_run(const Run& run, const Result& result, bool beside_others);
   uint64_t count_differences();

@@ -39,11 +39,7 @@ bool try_parse(const std::string& text, cublasLtMatmulAlgo_t* algorithm) {
 // not.
 int64_t stand_in_bytes(const GemmProblem& problem, const GemmOperands& operands) {
   const bool repeatable = !problem.accumulate && operands.d != operands.aux;
-  const GemmBatch& batch = problem.batch;
-  const int64_t elements = batch.count > 0
-                               ? (batch.count - 1) * batch.stride_d + problem.n * batch.ldd
-                               : problem.m * problem.n;
-  return repeatable ? 0 : elements * size_bytes(problem.output);
+  return repeatable ? 0 : problem.m * problem.n * size_bytes(problem.output);
 }
 
 GemmOperands with_stand_in(const GemmOperands& operands, const TemporaryMemory& stand_in) {

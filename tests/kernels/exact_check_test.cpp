@@ -144,12 +144,29 @@ TEST_F(ExactCheckTest, AWrongBiasGradientFails) {
 }
 
 TEST_F(ExactCheckTest, FailingOnceFails) {
-  for (int failing = 0; failing < 4; ++failing) {
+  for (int failing = 0; failing < 7; ++failing) {
     int runs = 0;
     EXPECT_FALSE(passes_after([&](const GemmOperands& o) {
       if (runs++ == failing) damage(o.d, 64, 0x55);
     })) << failing;
   }
+}
+
+// The last three runs have random operands, in whose sums an order that changes would show.
+TEST_F(ExactCheckTest, AnotherOrderInEachRunFails) {
+  GemmProblem first = kProblem, second = kProblem;
+  first.k = 600;
+  second.k = kProblem.k - first.k;
+  second.accumulate = true;
+  int runs = 0;
+  EXPECT_FALSE(agrees(kProblem, [&](GemmOperands operands) {
+    if (++runs % 2 == 0) return run(kProblem, operands);
+    run(first, operands);
+    operands.a = static_cast<const char*>(operands.a) + first.k * kProblem.m * 2;
+    operands.b = static_cast<const char*>(operands.b) + first.k * kProblem.n * 2;
+    return run(second, operands);
+  }));
+  EXPECT_GT(runs, 4) << "on whole numbers all orders agree";
 }
 
 TEST_F(ExactCheckTest, RelyingOnAlignmentFails) {
