@@ -158,7 +158,7 @@ TEST(Banner, StartsWithTheWorldAndNamesThePadding) {
   config.bf16 = true;
   config.fill_defaults();
   const std::string text =
-      start_banner(config, {"--use-flash-attn has no effect: attention is always fused"},
+      start_banner(config, {"--use-flash-attn has no effect: the head size chooses attention's kernels"},
                    BatchSchedule(config), {50257, "vocab.json"});
   EXPECT_THAT(
       text, testing::StartsWith(

@@ -115,9 +115,6 @@ std::span<const AnnouncedArgument> announced_arguments() {
       {"fp16", kGoesOn},
       {"fp32_residual_connection", kGoesOn},
       {"fp8_format", kGoesOn},
-      {"fp8", kGoesOn},
-      {"fp8_hybrid", kGoesOn},
-      {"fp8_e4m3", kGoesOn},
       {"fp8_recipe", kGoesOn},
       {"fp8_margin", kGoesOn},
       {"fp8_amax_history_len", kBeginsHistories},
@@ -154,6 +151,21 @@ std::span<const AnnouncedArgument> announced_arguments() {
   return kArguments;
 }
 
+namespace {
+
+// Returns the format, which three other flags name, too; versions without fp8 had none.
+std::string fp8_format_of(const nlohmann::json& arguments) {
+  const auto is_given = [&](const char* name) {
+    return arguments.contains(name) && arguments[name] == true;
+  };
+  if (is_given("fp8") || is_given("fp8_hybrid")) return "hybrid";
+  if (is_given("fp8_e4m3")) return "e4m3";
+  const auto format = arguments.find("fp8_format");
+  return format != arguments.end() && format->is_string() ? format->get<std::string>() : "";
+}
+
+}  // namespace
+
 const char* words_of(ChangeEffect effect) {
   switch (effect) {
     case ChangeEffect::kMovesSamples:
@@ -181,12 +193,13 @@ std::vector<std::string> argument_differences(const CheckpointInfo& checkpoint,
   for (const char* name : {"curriculum_schedule_type", "curriculum_metrics"}) {
     if (saved.is_object() && !saved.contains(name)) saved[name] = nullptr;
   }
-  for (const char* name :
-       {"bf16_optimizer_state", "fp32_residual_connection", "fp8", "fp8_hybrid", "fp8_e4m3"}) {
+  for (const char* name : {"bf16_optimizer_state", "fp32_residual_connection"}) {
     if (saved.is_object() && !saved.contains(name)) saved[name] = false;
   }
-  if (saved.is_object() && !saved.contains("fp8_format")) saved["fp8_format"] = "";
-  const auto ours = nlohmann::json::parse(resolved_json(config));
+  auto ours = nlohmann::json::parse(resolved_json(config));
+  for (nlohmann::json* arguments : {&saved, &ours}) {
+    if (arguments->is_object()) (*arguments)["fp8_format"] = fp8_format_of(*arguments);
+  }
   std::vector<std::string> differences;
   for (const auto& [name, effect, is_of_blends] : announced_arguments()) {
     if (is_of_blends && checkpoint.data.has_blends()) continue;

@@ -61,7 +61,8 @@ LayerLinears::LayerLinears(Backend& backend, const std::optional<Fp8Options>& fp
       plan.add(MemoryClass::kScratch, name, tensor, DType::kBFloat16, {sizes.num_rows * columns});
     };
     add("bf16 products beside fp8", &bf16_out_, widest_output);
-    if (!keeps_gelu()) add("bf16 inputs beside fp8", &bf16_inp_, sizes.inputs[kFc2]);
+    if (!keeps_gelu() && !sizes.has_glu)
+      add("bf16 inputs beside fp8", &bf16_inp_, sizes.inputs[kFc2]);
   }
   if (!fp8_->has_weight_gradients) return;
   scratch("fp8 dout transposed", &gradient_transposed_, widest_output);

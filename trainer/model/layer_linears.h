@@ -43,6 +43,7 @@ class LayerLinears {
   struct Sizes {
     int64_t num_layers = 0;  // of all chunks
     int64_t num_rows = 0;
+    bool has_glu = false;  // fc2's input is kept then
     std::array<int64_t, kNum> inputs = {}, outputs = {};
   };
   // One linear layer in one micro-batch.

@@ -32,7 +32,8 @@ int64_t rows_of(const ModelShape& shape, const ParallelLayout& layout) {
 }
 
 LayerLinears::Sizes linear_sizes(const ModelShape& shape, const ParallelLayout& layout) {
-  LayerLinears::Sizes sizes{.num_rows = shape.micro_batch_size * shape.seq_length};
+  LayerLinears::Sizes sizes{.num_rows = shape.micro_batch_size * shape.seq_length,
+                            .has_glu = shape.glu != Glu::kNone};
   for (const Chunk& chunk : chunks_of(shape, layout)) sizes.num_layers += chunk.num_layers;
   const int64_t C = shape.hidden_size, A = shape.num_heads * shape.head_size / layout.tp_size;
   sizes.inputs = {C, A, C, shape.ffn_size / layout.tp_size};

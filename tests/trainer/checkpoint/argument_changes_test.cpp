@@ -176,7 +176,7 @@ const std::set<std::string> kNotAnnounced = {
     "vocab_file", "merge_file", "eod_token_id", "unsee",
     // Their values stand in other options, too.
     "curriculum_learning", "data_efficiency_curriculum_learning", "deepspeed_config",
-    "exp_avg_dtype", "exp_avg_sq_dtype",
+    "exp_avg_dtype", "exp_avg_sq_dtype", "fp8", "fp8_hybrid", "fp8_e4m3",
     // They have had their effect when a run begins.
     "init_method_std", "load", "ckpt_step", "no_load_optim", "finetune", "overwrite",
     "exit_on_missing_checkpoint",
@@ -197,7 +197,7 @@ const std::set<std::string> kNotAnnounced = {
     "log_format", "log_params_norm", "log_throughput", "timing_log_level", "tensorboard_dir",
     "tensorboard_log_interval", "no_log_learning_rate_to_tensorboard",
     "no_log_loss_scale_to_tensorboard", "run_dir", "no_sample_losses", "dry_run", "profile_steps",
-    "measure_device", "measure_device_seconds"};
+    "fp8_shadow_interval", "measure_device", "measure_device_seconds"};
 
 TEST(Resume, KnowsWhatAChangeOfEachOptionDoes) {
   std::set<std::string> options, announced;
