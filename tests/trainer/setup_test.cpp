@@ -157,9 +157,9 @@ TEST(Banner, StartsWithTheWorldAndNamesThePadding) {
   Config config = base_config();
   config.bf16 = true;
   config.fill_defaults();
-  const std::string text =
-      start_banner(config, {"--use-flash-attn has no effect: the head size chooses attention's kernels"},
-                   BatchSchedule(config), {50257, "vocab.json"});
+  const std::string text = start_banner(
+      config, {"--use-flash-attn has no effect: the head size chooses attention's kernels"},
+      BatchSchedule(config), {50257, "vocab.json"});
   EXPECT_THAT(
       text, testing::StartsWith(
                 "using world size: 1, data-parallel-size: 1, tensor-model-parallel size: 1, "

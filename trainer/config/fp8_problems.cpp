@@ -78,8 +78,9 @@ void warn_of_fp8_flags(const Config& config, std::vector<std::string>& list) {
   }
   if (config.fp8_shadow_interval && config.train_iters &&
       *config.fp8_shadow_interval > *config.train_iters)
-    list.push_back(fmt::format("--fp8-shadow-interval {} measures nothing: the run ends after {} iterations",
-                               *config.fp8_shadow_interval, *config.train_iters));
+    list.push_back(
+        fmt::format("--fp8-shadow-interval {} measures nothing: the run ends after {} iterations",
+                    *config.fp8_shadow_interval, *config.train_iters));
   if (!config.has_fp8() && config.fp8_recipe != Config().fp8_recipe)
     list.push_back("--fp8-recipe " + config.fp8_recipe + " has no effect without --fp8-format");
 }

@@ -243,9 +243,8 @@ TEST(Fp8OverRanks, ErrorsAreThoseOfTheWholeModel) {
   options.shape.fp8->measures_errors = true;
   TrainerOnDevice alone(options, create_cpu_backend(1));
   const std::vector<float> wanted = run_measured_steps(alone, 2).back().fp8_errors;
-  for (const Topology& topology :
-       {Topology{.tp_size = 2, .sequence_parallel = true}, Topology{.pp_size = 2},
-        Topology{.dp_size = 2}}) {
+  for (const Topology& topology : {Topology{.tp_size = 2, .sequence_parallel = true},
+                                   Topology{.pp_size = 2}, Topology{.dp_size = 2}}) {
     std::mutex mutex;
     std::vector<std::vector<float>> errors;
     run_topology(topology, [&](ProcessGroups& groups) {
