@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes gpt.golden, llama.golden, bloom.golden, tr8.golden (bigscience's 104B), geglu.golden, reglu.golden, liglu.golden and erf.golden: a small model's logits, loss, gradients and 20 AdamW steps, by PyTorch on the CPU in fp32.
+"""Makes gpt.golden, llama.golden, bloom.golden, tr8.golden (bigscience's 104B), geglu.golden, reglu.golden, liglu.golden, erf.golden, d80.golden and d145.golden: a small model's logits, loss, gradients and 20 AdamW steps, by PyTorch on the CPU in fp32.
 
     python3 tests/golden/trainer/make_golden.py gpt tests/golden/trainer/gpt.golden      # needs torch and numpy
     python3 tests/golden/trainer/make_golden.py llama tests/golden/trainer/llama.golden
@@ -9,14 +9,17 @@
     python3 tests/golden/trainer/make_golden.py reglu tests/golden/trainer/reglu.golden
     python3 tests/golden/trainer/make_golden.py liglu tests/golden/trainer/liglu.golden
     python3 tests/golden/trainer/make_golden.py erf tests/golden/trainer/erf.golden
+    python3 tests/golden/trainer/make_golden.py d80 tests/golden/trainer/d80.golden
+    python3 tests/golden/trainer/make_golden.py d145 tests/golden/trainer/d145.golden
 
 geglu has --glu-activation geglu and turns the first quarter of each head (--rotary-percent 0.25); reglu and liglu have those activations, reglu
 without biases and half a head that turns, liglu with a table of positions; erf has the exact GELU and heads that are
-larger than C / H (--kv-channels), as all of them have.
+larger than C / H (--kv-channels), as all of them have; d80 and d145 have heads of those sizes (GPT-3 2.7B, bigscience's 104B), of which
+the second, whose heads share a key, has no flash attention on a GPU.
 
 The models are written out in plain PyTorch, in Megatron's parameter names and layouts (weights [out, in], QKV rows per head
 [query, key, value], or per group [queries, key, value]; fc1 of a gated linear unit [gate, up]). Weights and tokens are not stored: both sides draw them from the generator below. H * D differs from C on
-purpose, so that no size can stand in for another; D = 64 so that the GPU's attention runs the same file.
+purpose, so that no size can stand in for another; D = 64 where nothing else is said, so that the GPU's fastest attention runs the same file.
 """
 import math
 import platform
@@ -43,7 +46,11 @@ SHAPES = dict(
     liglu=dict(num_layers=2, hidden_size=16, num_heads=2, head_size=64, ffn_size=24, seq_length=12, vocab_size=48,
                micro_batch_size=2, num_micro_batches=2, num_steps=20, is_liglu=1),
     erf=dict(num_layers=2, hidden_size=16, num_heads=3, head_size=64, ffn_size=24, seq_length=12, vocab_size=48,
-             micro_batch_size=2, num_micro_batches=2, num_steps=20, has_exact_gelu=1))
+             micro_batch_size=2, num_micro_batches=2, num_steps=20, has_exact_gelu=1),
+    d80=dict(num_layers=2, hidden_size=16, num_heads=2, head_size=80, ffn_size=24, seq_length=12, vocab_size=48,
+             micro_batch_size=2, num_micro_batches=2, num_steps=20),
+    d145=dict(num_layers=2, hidden_size=16, num_heads=2, head_size=145, ffn_size=24, seq_length=12, vocab_size=48,
+              micro_batch_size=2, num_micro_batches=2, num_steps=20, num_query_groups=1))
 NAME = sys.argv[1]
 SHAPE = SHAPES[NAME]
 RMS_NORM, UNTIED, BIASES = SHAPE.get('uses_rms_norm', 0), SHAPE.get('unties_head', 0), SHAPE.get('has_biases', 1)

@@ -205,7 +205,7 @@ TEST_P(GoldenModel, TwentyStepsOfAdamW) {
 
 INSTANTIATE_TEST_SUITE_P(Of, GoldenModel,
                          testing::Values("gpt", "llama", "tr8", "bloom", "geglu", "reglu", "liglu",
-                                         "erf"),
+                                         "erf", "d80", "d145"),
                          [](const auto& test) { return test.param; });
 
 }  // namespace
