@@ -84,10 +84,11 @@ TEST_F(Memory, OfOrdinaryLines) {
   expect_bounded("ordinary", 4);
 }
 
-// So that a fourth of the bound could hold a line of megabytes, and several workers have some.
+// So that a fourth of the bound could hold a line of megabytes, and several workers have some. On a busy machine all
+// four have one at once, and the process 321 MiB.
 TEST_F(Memory, OfManyLinesOf10MiB) {
   write_lines("lines of 10 MiB", 10, size_t{10} << 20);
-  expect_bounded("lines of 10 MiB", 4, 0, 64);
+  expect_bounded("lines of 10 MiB", 4, 0, 80);
 }
 
 // Long lines of files that are read side by side wait for each other.
