@@ -25,7 +25,7 @@ constexpr size_t kMostScreened = 128, kMostNeighbours = 64;
 constexpr size_t kExpanded = 6;            // whose neighbours are tried
 constexpr size_t kWiderInTurns = 10;       // beside the heuristic's candidates
 constexpr float kSlowestFinalist = 1.08F;  // power has been seen to make up for 5 % of the time
-// What is not in the heuristic's list must win by more than blocks differ from one to the next.
+// A candidate from outside the heuristic's list must win by more than blocks differ from each other.
 constexpr float kClearWin = 0.99F;
 
 template <typename T>
@@ -238,7 +238,7 @@ bool Gemm::Search::is_right(const Candidate& candidate) {
     if (check_->agree(run(reference_), run(candidate.algorithm))) return true;
     ++gemm_.num_refused_;
   } catch (const DeviceOutOfMemory&) {
-    // What cannot be checked is not taken.
+    // An algorithm that cannot be checked is not taken.
   }
   return false;
 }

@@ -1,4 +1,4 @@
-// What the search for algorithms decides without a GPU: what it tries, and what it can check.
+// The search for algorithms decides without a GPU what it tries, and what it can check.
 #include <gtest/gtest.h>
 
 #include <cmath>

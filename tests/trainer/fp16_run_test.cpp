@@ -133,7 +133,7 @@ TEST_F(Training, WithAnFp32ResidualStreamGoesOnExactlyAndTellsWhereItBegins) {
   EXPECT_NE(trajectory("narrow"), trajectory("narrow whole"));
 }
 
-// What stages exchange is planned with its type.
+// The plan of an exchange between stages counts the type of the stream.
 TEST_F(Training, AnFp32ResidualStreamIsTwiceAsLargeBetweenStages) {
   Arguments planned = {"--dry-run", "--pipeline-model-parallel-size", "2", "--bf16"};
   const Arguments large = {"--hidden-size", "512", "--num-attention-heads", "8"};

@@ -140,7 +140,7 @@ std::string fp8_errors_line(int64_t iteration, std::span<const float> errors) {
   constexpr size_t kNum = std::size(kFp8Products), kShown = 3;
   std::vector<size_t> order(errors.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  // What is not a number is worst.
+  // An error that is not a number counts as the worst.
   const auto badness = [&](size_t i) { return std::isnan(errors[i]) ? INFINITY : errors[i]; };
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return badness(a) > badness(b); });

@@ -1,4 +1,4 @@
-// What the kernels of fp8.cu share: where numbers come from and go to, rounding, and the largest
+// The kernels of fp8.cu share this: where numbers come from and go to, rounding, and the largest
 // magnitude. A thread works with pieces of eight neighbours.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What a check of matrix products needs: operands whose sums are exact, and a comparison to the bit.
+// A check of matrix products needs operands whose sums are exact, and a comparison to the bit.
 #include "kernels/cuda/memory_bound/device.cuh"
 #include "kernels/cuda/memory_bound/kernels.h"
 

@@ -73,7 +73,7 @@ class Fp32Residual : public testing::TestWithParam<Shape> {};
 
 // Other decisions of dropout would be differences, too. On a CPU the errors with the stream are 0.38 to 0.65 times those
 // without it in the gradients of the first batch, 0.42 to 0.74 in the last weights and 0.56 to 0.78 in the losses.
-// On a GPU attention rounds probabilities and gradients of scores, too: with four seeds the gradients had 0.39 to 0.77 times
+// On a GPU attention rounds probabilities and gradients of scores, too: with four seeds the gradients had 0.40 to 0.77 times
 // the error, and in one case of 24, in fp16, 1.14 to 1.4 times, so only the size of the error is compared there.
 TEST_P(Fp32Residual, ComesCloserToTheFp32Model) {
   const auto run = [](DType dtype, bool has_fp32_residual) {
