@@ -263,6 +263,30 @@ OpCase backward(DType x, Shape s, Parts o) {
           [=] { return expected_backward(x, s, o); }};
 }
 
+// Backward on CUDA has a kernel for each range of widths, and in it for each kind of norm with and
+// without a bias. The widths are those around the ranges' ends. A block has as many groups of threads
+// as fit, and a group takes up to two rows at a time.
+void add_layouts(std::vector<OpCase>& cases, DType x, bool fp32_stream) {
+  const Parts layer{.bias = true, .fp32_stream = fp32_stream};
+  const Parts rms_layer{.bias = true, .p = 0.1F, .rms = true, .fp32_stream = fp32_stream};
+  const Parts norm{.branch = false, .accumulate = false, .fp32_stream = fp32_stream};
+  const Parts rms_norm{.residual = false, .branch = false, .rms = true, .fp32_stream = fp32_stream};
+  const std::vector<Shape> few_rows = {{5, 8},    {41, 64},  {13, 264},  {7, 1024}, {9, 1280},
+                                       {1, 1600}, {3, 2560}, {3, 2568},  {2, 4096}, {3, 4104},
+                                       {2, 8192}, {3, 8200}, {2, 16384}, {3, 16392}};
+  for (const Shape& s : few_rows) {
+    for (const Parts& o : {layer, rms_layer, norm, rms_norm}) cases.push_back(backward(x, s, o));
+  }
+  if (x == DType::kFloat16) return;  // The cases below are large, and bf16 has the same layouts.
+  // Blocks take several rows one after the other, more than they fetch ahead, on up to 140
+  // multiprocessors.
+  const std::vector<Shape> many_rows = {
+      {3401, 768}, {841, 2568}, {421, 4104}, {143, 8200}, {143, 16392}};
+  for (const Shape& s : many_rows) {
+    for (const Parts& o : {layer, rms_norm}) cases.push_back(backward(x, s, o));
+  }
+}
+
 void add_cases(std::vector<OpCase>& cases, DType x, Sizes sizes, bool fp32_stream) {
   const auto add = [&](OpCase (*direction)(DType, Shape, Parts), const Shape& s, Parts o) {
     o.fp32_stream = fp32_stream;
@@ -309,6 +333,7 @@ void add_cases(std::vector<OpCase>& cases, DType x, Sizes sizes, bool fp32_strea
          .accumulate = false,
          .documents = {.length = 2}});
   }
+  if (sizes == Sizes::kDevice) add_layouts(cases, x, fp32_stream);
 }
 
 }  // namespace

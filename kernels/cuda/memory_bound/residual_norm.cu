@@ -2,13 +2,16 @@
 //
 // Forward reads its inputs once and writes its outputs once: the row stays in registers, in its
 // storage type, between the mean, the variance around that mean, and the result. A row of up to 256
-// 16-byte vectors of the stream belongs to a warp.
+// 16-byte vectors of the stream belongs to a warp, so that it needs no barrier. A longer one belongs to
+// a block with few vectors per thread.
 #include "kernels/check_shapes.h"
 #include "kernels/cuda/memory_bound/kernels.h"
 #include "kernels/cuda/memory_bound/residual_norm.cuh"
 
 namespace weft::cuda {
 namespace {
+
+constexpr int kWarpRowThreads = 256;  // 8 rows a block
 
 struct ForwardArgs {
   void *normed, *residual_out;
@@ -74,6 +77,16 @@ __device__ inline void add_branch(Vec<R> (&x)[kVecs], const ForwardArgs& args, i
     for (int j = 0; j < kSize; ++j) sum[j] += added[j];
     x[i] = pack<R>(sum);
     store_vec(static_cast<R*>(args.residual_out) + first + vec * kSize, x[i]);
+  }
+}
+
+template <bool kWarpPerRow, int kCount>
+__device__ inline void row_sum(float (&values)[kCount]) {
+  if constexpr (kWarpPerRow) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) values[i] = warp_sum(values[i]);
+  } else {
+    block_sum(values);
   }
 }
 

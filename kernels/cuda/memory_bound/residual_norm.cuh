@@ -1,5 +1,4 @@
-// Forward and backward of the residual norm share this. A row of up to a number of vectors belongs to
-// a warp, so that it needs no barrier. A longer one belongs to a block with few vectors per thread.
+// Forward and backward of the residual norm share this.
 //
 // R is the type of the residual stream and X the model's: R is X, or float beside an X of 16 bits. The
 // vectors of a row are those of R. Where X is smaller its vectors have as many numbers, in 8 bytes.
@@ -9,8 +8,6 @@
 #include "kernels/cuda/memory_bound/device.cuh"
 
 namespace weft::cuda {
-
-constexpr int kWarpRowThreads = 256;  // 8 rows a block
 
 // Four numbers of a 16-bit type, which lie beside four of the stream.
 template <typename X>
@@ -31,13 +28,6 @@ __device__ inline void store_vec(X* data, const HalfVec<X>& vec) {
   const uint2 words = *reinterpret_cast<const uint2*>(&vec);
   asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(data), "r"(words.x), "r"(words.y)
                : "memory");
-}
-
-// This copy of 8 bytes joins the groups of async_commit().
-template <typename X>
-__device__ inline void async_load_vec(HalfVec<X>* shared, const X* data) {
-  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(address), "l"(data) : "memory");
 }
 
 __device__ inline void unpack(const HalfVec<bf16>& vec, float (&out)[4]) {
@@ -83,16 +73,6 @@ void dispatch_stream(DType r, DType x, Function function) {
     }
     function(X{}, model);
   });
-}
-
-template <bool kWarpPerRow, int kCount>
-__device__ inline void row_sum(float (&values)[kCount]) {
-  if constexpr (kWarpPerRow) {
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) values[i] = warp_sum(values[i]);
-  } else {
-    block_sum(values);
-  }
 }
 
 // Backward of the sum alone, without a norm: dresidual = dresidual_in, dbranch = dropout'(it).

@@ -1,243 +1,234 @@
-// The kernel of the residual norm's backward pass.
+// The kernels of the residual norm's backward pass, one for each layout. A row belongs to a group of
+// warps. A thread has the same few columns of all rows of its group, and holds their sums over those
+// rows in registers.
 #pragma once
 
-#include "kernels/cuda/memory_bound/residual_norm.cuh"
+#include "kernels/cuda/memory_bound/residual_norm_backward_inputs.cuh"
+#include "kernels/cuda/memory_bound/shared_memory.h"
 
 namespace weft::cuda {
 
-struct BackwardArgs {
-  void *dresidual, *dbranch;
-  float* partials;  // (grid, kSums, C): dweight, dbias and dbranch_bias of each block
-  const void *dnormed, *dresidual_in, *inp;
-  const float *mean, *rstd;
-  const void* weight;
-  int64_t N, C;
-  DropoutMask mask;
-};
-
-// Sums over the threads of a row. `turn` alternates between two places, so that one barrier a row
-// suffices: no thread writes where others still read.
-template <bool kWarpPerRow, int kCount>
-__device__ inline void row_sums(float (&values)[kCount], int turn) {
+// Mean and 1 / standard deviation of rows; those of rows after the last one are 0.
+template <int kRows>
+struct RowStatistics {
+  float mean[kRows], rstd[kRows];
+  __device__ RowStatistics(const BackwardArgs& args, int row, bool rms) {
 #pragma unroll
-  for (int i = 0; i < kCount; ++i) values[i] = warp_sum(values[i]);
-  if constexpr (kWarpPerRow) return;
-  __shared__ float shared[2][kCount][32];
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, num_warps = blockDim.x / 32;
-  if (lane == 0) {
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) shared[turn][i][warp] = values[i];
-  }
-  __syncthreads();
-#pragma unroll
-  for (int i = 0; i < kCount; ++i)
-    values[i] = warp_sum(lane < num_warps ? shared[turn][i][lane] : 0.0F);
-}
-
-// Sums over rows: dweight, dbias unless the norm is an RMSNorm, and dbranch_bias.
-WEFT_HOST_DEVICE constexpr int num_sums(bool rms, bool branch_bias) {
-  return (rms ? 1 : 2) + (branch_bias ? 1 : 0);
-}
-
-// Blocks of a warp per row that share a multiprocessor: their registers hold one to three sums.
-WEFT_HOST_DEVICE constexpr int blocks_per_sm(bool warp_per_row, int max_threads, int num_sums) {
-  return max_threads > 256 || (warp_per_row && num_sums == 3) ? 1 : 2;
-}
-
-// A thread's vectors of dnormed, inp and dresidual_in. Each thread fetches the ones that it reads,
-// so no barrier is needed. Each has a place of 16 bytes.
-template <typename R, typename X, int kVecs, int kStages>
-class RowInputs {
- public:
-  __device__ RowInputs(const BackwardArgs& args, int lane, int group)
-      : args_(args), lane_(lane), group_(group), num_vecs_(args.C / Vec<R>::kSize) {}
-
-  __device__ void fetch(int64_t row, int stage) {
-    if constexpr (kStages > 0) {
-      if (row < args_.N) {
-#pragma unroll
-        for (int i = 0; i < kVecs; ++i) {
-          const int vec = lane_ + i * group_;
-          if (vec >= num_vecs_) continue;
-          const int64_t offset = row * args_.C + vec * Vec<R>::kSize;
-          async_load_vec(beside<X>(slot(stage, 0, i)),
-                         static_cast<const X*>(args_.dnormed) + offset);
-          async_load_vec(slot(stage, 1, i), static_cast<const R*>(args_.inp) + offset);
-          if (args_.dresidual_in != nullptr)
-            async_load_vec(slot(stage, 2, i), static_cast<const R*>(args_.dresidual_in) + offset);
-        }
-      }
-      async_commit();
+    for (int r = 0; r < kRows; ++r) {
+      mean[r] = rms || row + r >= args.N ? 0.0F : args.mean[row + r];
+      rstd[r] = row + r >= args.N ? 0.0F : args.rstd[row + r];
     }
   }
-  // Waits until the oldest of kStages rows has arrived.
-  __device__ void wait() {
-    if constexpr (kStages > 0) async_wait<kStages - 1>();
-  }
-  __device__ VecBeside<R, X> dnormed(int64_t row, int stage, int i) {
-    return get<X>(row, stage, 0, i);
-  }
-  __device__ Vec<R> inp(int64_t row, int stage, int i) { return get<R>(row, stage, 1, i); }
-  __device__ Vec<R> dresidual_in(int64_t row, int stage, int i) { return get<R>(row, stage, 2, i); }
-
- private:
-  __device__ static Vec<R>* slot(int stage, int tensor, int i) {
-    extern __shared__ uint4 ring[];
-    return reinterpret_cast<Vec<R>*>(ring) + ((stage * 3 + tensor) * kVecs + i) * blockDim.x +
-           threadIdx.x;
-  }
-  // Returns the place of a vector of T in that of a vector of R.
-  template <typename T>
-  __device__ static VecBeside<R, T>* beside(Vec<R>* place) {
-    return reinterpret_cast<VecBeside<R, T>*>(place);
-  }
-  template <typename T>
-  __device__ VecBeside<R, T> get(int64_t row, int stage, int tensor, int i) {
-    if constexpr (kStages > 0) return *beside<T>(slot(stage, tensor, i));
-    const void* data = tensor == 0 ? args_.dnormed : tensor == 1 ? args_.inp : args_.dresidual_in;
-    return load_beside<R>(static_cast<const T*>(data) + row * args_.C +
-                          (lane_ + i * group_) * Vec<R>::kSize);
-  }
-
-  const BackwardArgs& args_;
-  int lane_, group_, num_vecs_;
 };
 
-// With y = dnormed * weight and n = (inp - mean) * rstd:
+// Sums kCount values, 1, 2 or 4, over the lanes of a warp. Every exchange halves the number of values
+// that a lane has. Lane l gets the sum of value l / (32 / kCount).
+template <int kCount>
+__device__ inline float transposing_sum(float (&values)[kCount]) {
+  int width = 16;
+#pragma unroll
+  for (int count = kCount; count > 1; count /= 2, width /= 2) {
+    const bool upper = threadIdx.x & width;
+#pragma unroll
+    for (int i = 0; i < count / 2; ++i) {
+      const float sent = upper ? values[i] : values[i + count / 2];
+      const float kept = upper ? values[i + count / 2] : values[i];
+      values[i] = kept + __shfl_xor_sync(0xffffffffu, sent, width);
+    }
+  }
+#pragma unroll
+  for (; width > 0; width /= 2) values[0] += __shfl_xor_sync(0xffffffffu, values[0], width);
+  return values[0];
+}
+
+// Sums each value over the threads of a group; every thread gets the sums. `shared` has a place for
+// each warp of the group. One barrier suffices if calls alternate between two such arrays, because no
+// thread writes then where others still read.
+template <int kCount>
+__device__ inline void group_sum(float (&values)[kCount], float (*shared)[kCount], int barrier,
+                                 int group_threads, int thread) {
+  constexpr int kLanes = 32 / kCount;  // that have the same value
+  const int lane = thread % 32, warp = thread / 32, num_warps = group_threads / 32;
+  const float of_warp = transposing_sum(values);
+  if (lane % kLanes == 0) shared[warp][lane / kLanes] = of_warp;
+  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(group_threads) : "memory");
+  float total = 0.0F;  // of value lane % kCount
+  for (int w = lane / kCount; w < num_warps; w += kLanes) total += shared[w][lane % kCount];
+#pragma unroll
+  for (int step = kCount; step < 32; step *= 2) total += __shfl_xor_sync(0xffffffffu, total, step);
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) values[i] = __shfl_sync(0xffffffffu, total, i);
+}
+
+// Adds the columns' sums of a block's groups, one group after the other, always in the same order, and
+// stores them. `shared` has kSize numbers for each thread of a group.
+template <int kSums, int kVecs, int kSize, typename Inputs>
+__device__ inline void store_column_sums(float (&sums)[kSums][kVecs][kSize], const Inputs& inputs,
+                                         float* shared, float* partials, int C, int group,
+                                         int num_groups, int group_threads, int thread) {
+#pragma unroll
+  for (int k = 0; k < kSums; ++k) {
+#pragma unroll
+    for (int i = 0; i < kVecs; ++i) {
+      float(&own)[kSize] = sums[k][i];
+      for (int turn = 0; turn < num_groups; ++turn) {
+        if (num_groups > 1) __syncthreads();
+        if (turn != group || !inputs.has(i)) continue;
+#pragma unroll
+        for (int j = 0; j < kSize; ++j) {
+          float& total = shared[j * group_threads + thread];
+          if (turn > 0) own[j] += total;
+          if (turn < num_groups - 1) total = own[j];
+        }
+      }
+      if (group < num_groups - 1 || !inputs.has(i)) continue;
+#pragma unroll
+      for (int j = 0; j < kSize; j += 4)
+        store_vec(partials + k * C + inputs.column(i) + j,
+                  Vec<float>{{own[j], own[j + 1], own[j + 2], own[j + 3]}});
+    }
+  }
+}
+
+// With y = dnormed * weight, d = inp - mean and n = d * rstd:
 //   gradient = rstd * (y - mean(y) - n * mean(y * n))
 // Of an RMSNorm (kRms) mean and mean(y) are 0.
-// kStages rows are fetched ahead into shared memory, the current one included; with 0 they come
-// straight from memory.
-template <typename R, typename X, int kVecs, bool kWarpPerRow, int kMaxThreads, bool kRms,
-          bool kBranchBias, int kStages>
-__global__ void __launch_bounds__(kMaxThreads, blocks_per_sm(kWarpPerRow, kMaxThreads,
-                                                             num_sums(kRms, kBranchBias)))
-    residual_norm_backward_kernel(const __grid_constant__ BackwardArgs args) {
-  constexpr int kSize = Vec<R>::kSize;
-  const int lane = kWarpPerRow ? threadIdx.x % 32 : threadIdx.x;
-  const int group = kWarpPerRow ? 32 : blockDim.x;
-  const int rows_per_block = kWarpPerRow ? blockDim.x / 32 : 1;
-  const int row_in_block = kWarpPerRow ? threadIdx.x / 32 : 0;
-  const int num_vecs = static_cast<int>(args.C / kSize);
-  const int64_t stride = static_cast<int64_t>(gridDim.x) * rows_per_block;
+template <typename R, typename X, typename Layout, bool kRms, bool kBranchBias>
+__global__ void __launch_bounds__(Layout::kMaxThreads, Layout::kMinBlocks)
+    residual_norm_backward_kernel(const __grid_constant__ BackwardArgs args, int group_threads,
+                                  int num_groups) {
+  if constexpr (Layout::kSlots == 0) num_groups = 1;
+  using Inputs = RowInputs<R, X, Layout>;
+  constexpr int kSize = Inputs::kSize, kVecs = Layout::kVecs, kRows = Layout::kRows;
+  constexpr int kSums = num_sums(kRms, kBranchBias);
+  constexpr int kValues = (kRms ? 1 : 2) * kRows;  // sums of y * d, and of y, for each row
+  __shared__ float of_warps[2][Layout::kMaxThreads / 32][kValues];
+  const int group = num_groups == 1 ? 0 : threadIdx.x / group_threads;
+  const int thread = threadIdx.x - group * group_threads;
+  const int first_warp = group * (group_threads / 32);
+  const int stride = gridDim.x * num_groups * kRows;
   const float inv_C = 1.0F / args.C;
 
+  Inputs inputs(args, thread, group_threads);
   VecBeside<R, X> weights[kVecs];
 #pragma unroll
-  for (int i = 0; i < kVecs; ++i) {
-    const int vec = lane + i * group;
-    if (vec < num_vecs)
-      weights[i] = load_beside<R>(static_cast<const X*>(args.weight) + vec * kSize);
-  }
-  constexpr int kSums = num_sums(kRms, kBranchBias);
+  for (int i = 0; i < kVecs; ++i) weights[i] = inputs.weight(i);
   float column_sums[kSums][kVecs][kSize] = {};  // dweight, dbias, dbranch_bias
-  constexpr int kAhead = kStages > 0 ? kStages - 1 : 0;
-  RowInputs<R, X, kVecs, kStages> inputs(args, lane, group);
-  int64_t row = static_cast<int64_t>(blockIdx.x) * rows_per_block + row_in_block;
-  for (int i = 0; i < kAhead; ++i) inputs.fetch(row + i * stride, i);
-  int stage = 0;
-  for (int turn = 0; row < args.N; row += stride, turn ^= 1) {
-    // The new row goes into the slot of the row before this one.
-    inputs.fetch(row + kAhead * stride, stage == 0 ? kAhead : stage - 1);
-    const float mean = kRms ? 0.0F : args.mean[row], rstd = args.rstd[row];
-    inputs.wait();
-    float sums[kRms ? 1 : 2] = {};  // sums of y * n and of y
-#pragma unroll
-    for (int i = 0; i < kVecs; ++i) {
-      if (lane + i * group >= num_vecs) continue;
-      float gradient[kSize], x[kSize], weight[kSize];
-      unpack(inputs.dnormed(row, stage, i), gradient);
-      unpack(inputs.inp(row, stage, i), x);
-      unpack(weights[i], weight);
-#pragma unroll
-      for (int j = 0; j < kSize; ++j) {
-        const float n = (x[j] - mean) * rstd, y = gradient[j] * weight[j];
-        column_sums[0][i][j] += gradient[j] * n;
-        sums[0] += y * n;
-        if constexpr (!kRms) {
-          column_sums[1][i][j] += gradient[j];
-          sums[1] += y;
-        }
-      }
-    }
-    row_sums<kWarpPerRow>(sums, turn);
-    const float mean_yn = sums[0] * inv_C;
-    float mean_y = 0.0F;
-    if constexpr (!kRms) mean_y = sums[1] * inv_C;
-#pragma unroll
-    for (int i = 0; i < kVecs; ++i) {
-      const int vec = lane + i * group;
-      if (vec >= num_vecs) continue;
-      float gradient[kSize], x[kSize], weight[kSize], added[kSize] = {};
-      unpack(inputs.dnormed(row, stage, i), gradient);
-      unpack(inputs.inp(row, stage, i), x);
-      unpack(weights[i], weight);
-      if (args.dresidual_in != nullptr) unpack(inputs.dresidual_in(row, stage, i), added);
-#pragma unroll
-      for (int j = 0; j < kSize; ++j) {
-        const float n = (x[j] - mean) * rstd;
-        gradient[j] = rstd * (gradient[j] * weight[j] - mean_y - n * mean_yn) + added[j];
-      }
-      const int64_t offset = row * args.C + vec * kSize;
-      const Vec<R> along_stream = pack<R>(gradient);
-      store_vec(static_cast<R*>(args.dresidual) + offset, along_stream);
-      VecBeside<R, X> of_branch = {};
-      // Without dbranch they are the same.
-      if constexpr (std::is_same_v<R, X>) of_branch = along_stream;
-      if (args.dbranch != nullptr) {
-        if (args.mask.threshold != 0) apply_mask(args.mask, offset, gradient);
-        of_branch = pack_beside<R, X>(gradient);
-        store_vec(static_cast<X*>(args.dbranch) + offset, of_branch);
-      }
-      if constexpr (kBranchBias) {
-        unpack(of_branch, gradient);
-#pragma unroll
-        for (int j = 0; j < kSize; ++j) column_sums[kSums - 1][i][j] += gradient[j];
-      }
-    }
-    stage = stage == kAhead ? 0 : stage + 1;
-  }
 
-  float* partials = args.partials + blockIdx.x * kSums * args.C;
-  if constexpr (kWarpPerRow) {
-    // The warps add to the block's sums one after the other, always in the same order.
-    __shared__ float shared[kSums][kVecs * 32 * kSize];
-    for (int turn = 0; turn < rows_per_block; ++turn) {
-      if (turn == row_in_block) {
+  int row0 = (blockIdx.x * num_groups + group) * kRows;
+  for (int i = 0; i < Inputs::kAhead; ++i) inputs.fetch(row0 + i * stride, i);
+  RowStatistics<kRows> next(args, row0, kRms);
+  int slot = 0;
+  for (int turn = 0; row0 < args.N; row0 += stride, turn ^= 1) {
+    // The new rows go into the slot of the rows before these.
+    inputs.fetch(row0 + Inputs::kAhead * stride, slot == 0 ? Inputs::kAhead : slot - 1);
+    const RowStatistics<kRows> current = next;
+    next = RowStatistics<kRows>(args, row0 + stride, kRms);
+    inputs.wait();
+    float sums[kValues] = {};
 #pragma unroll
-        for (int k = 0; k < kSums; ++k) {
+    for (int r = 0; r < kRows; ++r) {
 #pragma unroll
-          for (int i = 0; i < kVecs; ++i) {
+      for (int i = 0; i < kVecs; ++i) {
+        if (Layout::kSlots == 0 && !inputs.has(i)) continue;
+        float gradient[kSize], x[kSize], weight[kSize];
+        unpack(inputs.dnormed(row0, slot, r, i), gradient);
+        unpack(inputs.inp(row0, slot, r, i), x);
+        unpack(weights[i], weight);
 #pragma unroll
-            for (int j = 0; j < kSize; ++j) {
-              float& sum = shared[k][(lane + i * group) * kSize + j];
-              sum = column_sums[k][i][j] + (turn == 0 ? 0.0F : sum);
-            }
+        for (int j = 0; j < kSize; ++j) {
+          const float d = x[j] - current.mean[r], y = gradient[j] * weight[j];
+          column_sums[0][i][j] += gradient[j] * (d * current.rstd[r]);
+          sums[r] += y * d;
+          if constexpr (!kRms) {
+            column_sums[1][i][j] += gradient[j];
+            sums[kRows + r] += y;
           }
         }
       }
-      __syncthreads();
     }
-    for (int column = threadIdx.x; column < args.C; column += blockDim.x) {
+    group_sum(sums, &of_warps[turn][first_warp], 1 + group, group_threads, thread);
 #pragma unroll
-      for (int k = 0; k < kSums; ++k) partials[k * args.C + column] = shared[k][column];
-    }
-  } else {
-#pragma unroll
-    for (int k = 0; k < kSums; ++k) {
+    for (int r = 0; r < kRows; ++r) {
+      const float mean = current.mean[r], rstd = current.rstd[r];
+      const float factor = sums[r] * inv_C * rstd * rstd;  // rstd * mean(y * n)
+      float mean_y = 0.0F;
+      if constexpr (!kRms) mean_y = sums[kRows + r] * inv_C;
+      const int row = row0 + r;
+      if (row >= args.N) continue;
 #pragma unroll
       for (int i = 0; i < kVecs; ++i) {
-        const int vec = lane + i * group;
-        if (vec >= num_vecs) continue;
-        const auto& sums = column_sums[k][i];
+        if (!inputs.has(i)) continue;
+        float gradient[kSize], x[kSize], weight[kSize], added[kSize] = {};
+        unpack(inputs.dnormed(row0, slot, r, i), gradient);
+        unpack(inputs.inp(row0, slot, r, i), x);
+        unpack(weights[i], weight);
+        if (args.dresidual_in != nullptr) unpack(inputs.dresidual_in(row0, slot, r, i), added);
 #pragma unroll
-        for (int j = 0; j < kSize; j += 4) {
-          store_vec(partials + k * args.C + vec * kSize + j,
-                    Vec<float>{{sums[j], sums[j + 1], sums[j + 2], sums[j + 3]}});
+        for (int j = 0; j < kSize; ++j) {
+          const float d = x[j] - mean;
+          gradient[j] = rstd * (gradient[j] * weight[j] - mean_y - d * factor) + added[j];
+        }
+        const int64_t offset = static_cast<int64_t>(row) * args.C + inputs.column(i);
+        const Vec<R> along_stream = pack<R>(gradient);
+        store_vec(static_cast<R*>(args.dresidual) + offset, along_stream);
+        VecBeside<R, X> of_branch = {};
+        // Without dbranch they are the same.
+        if constexpr (std::is_same_v<R, X>) of_branch = along_stream;
+        if (args.dbranch != nullptr) {
+          if (args.mask.threshold != 0) apply_mask(args.mask, offset, gradient);
+          of_branch = pack_beside<R, X>(gradient);
+          store_vec(static_cast<X*>(args.dbranch) + offset, of_branch);
+        }
+        if constexpr (kBranchBias) {
+          unpack(of_branch, gradient);
+#pragma unroll
+          for (int j = 0; j < kSize; ++j) column_sums[kSums - 1][i][j] += gradient[j];
         }
       }
     }
+    slot = slot == Inputs::kAhead ? 0 : slot + 1;
   }
+
+  extern __shared__ uint4 ring[];
+  if constexpr (Layout::kSlots > 0) {
+    async_wait<0>();  // The ring becomes the place of sums.
+    __syncthreads();
+  }
+  store_column_sums(column_sums, inputs, reinterpret_cast<float*>(ring),
+                    args.partials + static_cast<int64_t>(blockIdx.x) * kSums * args.C, args.C,
+                    group, num_groups, group_threads, thread);
+}
+
+template <typename R, typename X, bool kRms, bool kBranchBias>
+int launch_backward(cudaStream_t stream, const BackwardArgs& args) {
+  const int64_t num_vecs = args.C / Vec<R>::kSize;
+  int blocks = 0;
+  choose_layout(num_vecs, LayoutsOf<R>{}, [&](auto layout) {
+    using Layout = decltype(layout);
+    constexpr int kBytesPerThread = RowInputs<R, X, Layout>::kBytesPerThread;
+    static_assert(kBytesPerThread * Layout::kMaxThreads <= 96 * 1024);
+    const auto kernel = residual_norm_backward_kernel<R, X, Layout, kRms, kBranchBias>;
+    const BackwardPlan plan = plan_backward(layout, args.N, num_vecs);
+    const int threads = plan.num_groups * plan.group_threads;
+    const int num_bytes = kBytesPerThread * threads;
+    allow_shared_memory(reinterpret_cast<const void*>(kernel), num_bytes,
+                        "residual_norm_backward_kernel");
+    kernel<<<plan.blocks, threads, static_cast<size_t>(num_bytes), stream>>>(
+        args, plan.group_threads, plan.num_groups);
+    blocks = plan.blocks;
+  });
+  CUDA_CHECK(cudaGetLastError());
+  return blocks;
+}
+
+template <typename R, typename X>
+int launch_backward(cudaStream_t stream, const BackwardArgs& args, bool rms, bool branch_bias) {
+  const auto launch =
+      rms ? branch_bias ? launch_backward<R, X, true, true> : launch_backward<R, X, true, false>
+      : branch_bias ? launch_backward<R, X, false, true>
+                    : launch_backward<R, X, false, false>;
+  return launch(stream, args);
 }
 
 }  // namespace weft::cuda

@@ -1,0 +1,83 @@
+// How the backward kernels of the residual norm share rows out among threads: the table of layouts, the
+// choice by a row's length, and the grid.
+#pragma once
+
+#include <algorithm>
+#include <stdexcept>
+#include <type_traits>
+
+#include "kernels/cuda/memory_bound/residual_norm.cuh"
+
+namespace weft::cuda {
+
+template <int kVecs_, int kRows_, int kSlots_, int kMaxThreads_, int kMinBlocks_>
+struct RowLayout {
+  static constexpr int kVecs = kVecs_;  // a thread's 16-byte vectors of a row of the stream
+  static constexpr int kRows = kRows_;  // rows of a group of warps from one barrier to the next
+  // A slot has kRows rows in shared memory. One slot holds the current rows, and the others' are
+  // fetched ahead. Without slots (0) rows come straight from memory.
+  static constexpr int kSlots = kSlots_;
+  static constexpr int kMaxThreads = kMaxThreads_;  // of a block
+  static constexpr int kMinBlocks = kMinBlocks_;    // of so many threads on a multiprocessor
+  static constexpr int kMaxRowVecs = kVecs * kMaxThreads;
+  static_assert(kSlots >= 2 || (kSlots == 0 && kRows == 1));
+};
+
+template <typename... L>
+struct RowLayouts {};
+
+// The layouts, from the shortest rows to the longest. A thread of the first has 8 columns in all types,
+// and one of the second 16, because registers hold their sums: two blocks of 320 threads may use 96
+// registers each, two of 256 or one of 512 may use 128. In each of them rows that are fetched ahead
+// fit into the 99 KiB that a block has on the smallest GPUs. kernels/cuda/DECISIONS.md has the times.
+template <typename R>
+using LayoutsOf = std::conditional_t<
+    sizeof(R) == 2,
+    RowLayouts<RowLayout<1, 2, 2, 320, 2>, RowLayout<2, 1, 3, 256, 2>, RowLayout<2, 1, 2, 512, 1>,
+               RowLayout<2, 1, 0, 1024, 1>, RowLayout<8, 1, 0, 1024, 1>>,
+    RowLayouts<RowLayout<2, 1, 3, 320, 2>, RowLayout<4, 1, 2, 256, 2>, RowLayout<2, 1, 0, 1024, 1>,
+               RowLayout<8, 1, 0, 1024, 1>>>;
+
+// Calls function(layout) with the first layout that has rows of `num_vecs` vectors.
+template <typename Function, typename... L>
+void choose_layout(int64_t num_vecs, RowLayouts<L...>, Function function) {
+  if (!((num_vecs <= L::kMaxRowVecs && (function(L{}), true)) || ...))
+    throw std::invalid_argument("the norm on CUDA: a row is longer than 128 KiB");
+}
+
+// A block has num_groups groups of group_threads threads. Rows straight from memory have one group.
+struct BackwardPlan {
+  int group_threads, num_groups, blocks;
+};
+
+template <typename Layout>
+BackwardPlan plan_backward(Layout, int64_t N, int64_t num_vecs) {
+  constexpr int kMaxGroups = Layout::kSlots == 0 ? 1 : 15;  // A block has 16 barriers.
+  const int group_threads = static_cast<int>(ceil_div(ceil_div(num_vecs, Layout::kVecs), 32) * 32);
+  const int num_groups = std::min(Layout::kMaxThreads / group_threads, kMaxGroups);
+  const int blocks_per_sm = Layout::kMinBlocks * Layout::kMaxThreads / (num_groups * group_threads);
+  return {group_threads, num_groups,
+          static_cast<int>(std::min<int64_t>(ceil_div(N, num_groups * Layout::kRows),
+                                             blocks_per_sm * num_multiprocessors()))};
+}
+
+struct BackwardArgs {
+  void *dresidual, *dbranch;
+  float* partials;  // (grid, num_sums, C): dweight, dbias and dbranch_bias of each block
+  const void *dnormed, *dresidual_in, *inp;
+  const float *mean, *rstd;
+  const void* weight;
+  int N, C;
+  DropoutMask mask;
+};
+
+// Sums over rows: dweight, dbias unless the norm is an RMSNorm, and dbranch_bias.
+WEFT_HOST_DEVICE constexpr int num_sums(bool rms, bool branch_bias) {
+  return (rms ? 1 : 2) + (branch_bias ? 1 : 0);
+}
+
+// Launches the kernel for a stream of R in a model of X, and returns its number of blocks.
+template <typename R, typename X>
+int launch_backward(cudaStream_t stream, const BackwardArgs& args, bool rms, bool branch_bias);
+
+}  // namespace weft::cuda
