@@ -26,15 +26,14 @@ struct RowLayout {
 template <typename... L>
 struct RowLayouts {};
 
-// The layouts, from the shortest rows to the longest. A thread of the first has 8 columns in all types,
-// and one of the second 16, because registers hold their sums: two blocks of 320 threads may use 96
-// registers each, two of 256 or one of 512 may use 128. In each of them rows that are fetched ahead
-// fit into the 99 KiB that a block has on the smallest GPUs. kernels/cuda/DECISIONS.md has the times.
+// The layouts, from the shortest rows to the longest. Registers hold the sums of a thread's columns: two
+// blocks of 256 threads, or one of 512, may use 128 registers each. In each layout rows that are fetched
+// ahead fit into the 99 KiB that a block has on the smallest GPUs. kernels/cuda/DECISIONS.md has the times.
 template <typename R>
 using LayoutsOf = std::conditional_t<
     sizeof(R) == 2,
-    RowLayouts<RowLayout<1, 2, 2, 320, 2>, RowLayout<2, 1, 3, 256, 2>, RowLayout<2, 1, 2, 512, 1>,
-               RowLayout<2, 1, 0, 1024, 1>, RowLayout<8, 1, 0, 1024, 1>>,
+    RowLayouts<RowLayout<2, 1, 2, 256, 2>, RowLayout<2, 1, 2, 512, 1>, RowLayout<2, 1, 0, 1024, 1>,
+               RowLayout<8, 1, 0, 1024, 1>>,
     RowLayouts<RowLayout<2, 1, 3, 320, 2>, RowLayout<4, 1, 2, 256, 2>, RowLayout<2, 1, 0, 1024, 1>,
                RowLayout<8, 1, 0, 1024, 1>>>;
 
