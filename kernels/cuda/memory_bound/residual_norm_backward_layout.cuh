@@ -30,12 +30,12 @@ struct RowLayouts {};
 // blocks of 256 threads, or one of 512, may use 128 registers each. In each layout rows that are fetched
 // ahead fit into the 99 KiB that a block has on the smallest GPUs. kernels/cuda/DECISIONS.md has the times.
 template <typename R>
-using LayoutsOf = std::conditional_t<
-    sizeof(R) == 2,
-    RowLayouts<RowLayout<2, 1, 2, 256, 2>, RowLayout<2, 1, 2, 512, 1>, RowLayout<2, 1, 0, 1024, 1>,
-               RowLayout<8, 1, 0, 1024, 1>>,
-    RowLayouts<RowLayout<2, 1, 3, 320, 2>, RowLayout<4, 1, 2, 256, 2>, RowLayout<2, 1, 0, 1024, 1>,
-               RowLayout<8, 1, 0, 1024, 1>>>;
+using LayoutsOf =
+    std::conditional_t<sizeof(R) == 2,
+                       RowLayouts<RowLayout<2, 1, 2, 256, 2>, RowLayout<2, 1, 2, 512, 1>,
+                                  RowLayout<2, 1, 0, 1024, 1>, RowLayout<8, 1, 0, 1024, 1>>,
+                       RowLayouts<RowLayout<2, 1, 3, 320, 2>, RowLayout<4, 1, 2, 256, 2>,
+                                  RowLayout<2, 1, 0, 1024, 1>, RowLayout<8, 1, 0, 1024, 1>>>;
 
 // Calls function(layout) with the first layout that has rows of `num_vecs` vectors.
 template <typename Function, typename... L>
