@@ -332,9 +332,14 @@ class Backend {
   virtual void linear_forward(Tensor out, Tensor inp, Tensor weight, Tensor bias) = 0;
   // dinp = dout * weight. dinp (N,I), dout (N,O) x.
   virtual void linear_backward_input(Tensor dinp, Tensor dout, Tensor weight) = 0;
-  // dpre = (dout * weight) * gelu'(pre): the backward of fc2 into fc1's output. dpre, pre (N,I) x.
-  virtual void linear_gelu_backward_input(Tensor dpre, Tensor dout, Tensor weight, Tensor pre,
-                                          Gelu gelu) = 0;
+  // pre = inp * weight^T + bias, and out = gelu(pre) with the bits of gelu_forward: fc1 and its activation.
+  // out, pre (N,O), inp (N,I) x; bias (O) x or empty.
+  virtual void linear_gelu_forward(Tensor out, Tensor pre, Tensor inp, Tensor weight, Tensor bias,
+                                   Gelu gelu) = 0;
+  // dpre = (dout * weight) * gelu'(pre): the backward of fc2 into fc1's output; dbias (+)= column sums of
+  // dpre, before or after its rounding, unless it is empty. dpre, pre (N,I) x; dbias (I) fp32.
+  virtual void linear_gelu_backward_input(Tensor dpre, Tensor dbias, Tensor dout, Tensor weight,
+                                          Tensor pre, Gelu gelu, bool accumulate) = 0;
   // dweight (O,I) fp32 += dout^T * inp; dbias (O) fp32 += column sums of dout, unless it is empty.
   virtual void linear_backward_weight(Tensor dweight, Tensor dbias, Tensor dout, Tensor inp,
                                       bool accumulate) = 0;

@@ -333,11 +333,19 @@ void check_linear_backward_input(const Tensor& dinp, const Tensor& dout, const T
   check_input_gradient(Checker("linear_backward_input"), "dinp", dinp, dout, weight);
 }
 
-void check_linear_gelu_backward_input(const Tensor& dpre, const Tensor& dout, const Tensor& weight,
-                                      const Tensor& pre) {
+void check_linear_gelu_forward(const Tensor& out, const Tensor& pre, const Tensor& inp,
+                               const Tensor& weight, const Tensor& bias) {
+  const Checker check("linear_gelu_forward");
+  check_linear(check, pre, inp, weight, bias);
+  check.rows("out", out, weight.dtype(), num_rows(pre), weight.shape(0));
+}
+
+void check_linear_gelu_backward_input(const Tensor& dpre, const Tensor& dbias, const Tensor& dout,
+                                      const Tensor& weight, const Tensor& pre) {
   const Checker check("linear_gelu_backward_input");
   check_input_gradient(check, "dpre", dpre, dout, weight);
   check.rows("pre", pre, weight.dtype(), num_rows(dpre), weight.shape(1));
+  if (dbias) check.tensor("dbias", dbias, DType::kFloat32, {weight.shape(1)});
 }
 
 void check_linear_backward_weight(const Tensor& dweight, const Tensor& dbias, const Tensor& dout,

@@ -30,8 +30,10 @@ void check_residual_norm_backward(const ResidualNormBackward& args);
 void check_linear_forward(const Tensor& out, const Tensor& inp, const Tensor& weight,
                           const Tensor& bias);
 void check_linear_backward_input(const Tensor& dinp, const Tensor& dout, const Tensor& weight);
-void check_linear_gelu_backward_input(const Tensor& dpre, const Tensor& dout, const Tensor& weight,
-                                      const Tensor& pre);
+void check_linear_gelu_forward(const Tensor& out, const Tensor& pre, const Tensor& inp,
+                               const Tensor& weight, const Tensor& bias);
+void check_linear_gelu_backward_input(const Tensor& dpre, const Tensor& dbias, const Tensor& dout,
+                                      const Tensor& weight, const Tensor& pre);
 void check_linear_backward_weight(const Tensor& dweight, const Tensor& dbias, const Tensor& dout,
                                   const Tensor& inp);
 void check_quantize(const Quantize& args);

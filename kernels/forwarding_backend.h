@@ -62,9 +62,13 @@ class ForwardingBackend : public Backend {
   void linear_backward_input(Tensor dinp, Tensor dout, Tensor weight) override {
     inner_->linear_backward_input(dinp, dout, weight);
   }
-  void linear_gelu_backward_input(Tensor dpre, Tensor dout, Tensor weight, Tensor pre,
-                                  Gelu gelu) override {
-    inner_->linear_gelu_backward_input(dpre, dout, weight, pre, gelu);
+  void linear_gelu_forward(Tensor out, Tensor pre, Tensor inp, Tensor weight, Tensor bias,
+                           Gelu gelu) override {
+    inner_->linear_gelu_forward(out, pre, inp, weight, bias, gelu);
+  }
+  void linear_gelu_backward_input(Tensor dpre, Tensor dbias, Tensor dout, Tensor weight, Tensor pre,
+                                  Gelu gelu, bool accumulate) override {
+    inner_->linear_gelu_backward_input(dpre, dbias, dout, weight, pre, gelu, accumulate);
   }
   void linear_backward_weight(Tensor dweight, Tensor dbias, Tensor dout, Tensor inp,
                               bool accumulate) override {

@@ -98,10 +98,17 @@ class CpuBackend final : public Backend {
     check_linear_backward_input(dinp, dout, weight);
     cpu::linear_backward_input(context_, dinp, dout, weight, {}, Gelu::kTanh);
   }
-  void linear_gelu_backward_input(Tensor dpre, Tensor dout, Tensor weight, Tensor pre,
-                                  Gelu gelu) override {
-    check_linear_gelu_backward_input(dpre, dout, weight, pre);
+  void linear_gelu_forward(Tensor out, Tensor pre, Tensor inp, Tensor weight, Tensor bias,
+                           Gelu gelu) override {
+    check_linear_gelu_forward(out, pre, inp, weight, bias);
+    cpu::linear_forward(context_, pre, inp, weight, bias);
+    cpu::gelu_forward(context_, out, pre, gelu);
+  }
+  void linear_gelu_backward_input(Tensor dpre, Tensor dbias, Tensor dout, Tensor weight, Tensor pre,
+                                  Gelu gelu, bool accumulate) override {
+    check_linear_gelu_backward_input(dpre, dbias, dout, weight, pre);
     cpu::linear_backward_input(context_, dpre, dout, weight, pre, gelu);
+    if (dbias) cpu::column_sums(context_, dbias, dpre, accumulate);
   }
   void linear_backward_weight(Tensor dweight, Tensor dbias, Tensor dout, Tensor inp,
                               bool accumulate) override {

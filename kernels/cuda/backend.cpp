@@ -8,6 +8,7 @@
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/memory_bound/check.h"
 #include "kernels/cuda/memory_bound/kernels.h"
+#include "kernels/cuda/products/gelu_product.h"
 #include "kernels/unfused_attention.h"
 
 namespace weft {
@@ -193,6 +194,7 @@ int64_t CudaBackend::workspace_bytes(const WorkspaceShape& shape) const {
     need(embedding_backward_scratch_bytes(N, shape.C));
     for (const int64_t O : {shape.C, shape.qkv_size(), shape.fc1_size(), shape.Vp})
       if (O > 0) need(column_sums_scratch_bytes(N, O));
+    if (!shape.has_glu) need(gelu_product_scratch_bytes(N, shape.F));
   }
   if (shape.fp8_gradients) {
     if (properties_.major * 10 + properties_.minor < kMinimumOfFp8)

@@ -60,8 +60,10 @@ class CudaBackend final : public Backend {
   void residual_norm_backward(const ResidualNormBackward& args) override;
   void linear_forward(Tensor out, Tensor inp, Tensor weight, Tensor bias) override;
   void linear_backward_input(Tensor dinp, Tensor dout, Tensor weight) override;
-  void linear_gelu_backward_input(Tensor dpre, Tensor dout, Tensor weight, Tensor pre,
-                                  Gelu gelu) override;
+  void linear_gelu_forward(Tensor out, Tensor pre, Tensor inp, Tensor weight, Tensor bias,
+                           Gelu gelu) override;
+  void linear_gelu_backward_input(Tensor dpre, Tensor dbias, Tensor dout, Tensor weight, Tensor pre,
+                                  Gelu gelu, bool accumulate) override;
   void linear_backward_weight(Tensor dweight, Tensor dbias, Tensor dout, Tensor inp,
                               bool accumulate) override;
   void gelu_forward(Tensor out, Tensor pre, Gelu gelu) override;
@@ -101,6 +103,8 @@ class CudaBackend final : public Backend {
   cudaEvent_t event_of(EventId event) const;
   // Returns at least `num_bytes` of scratch. Throws std::invalid_argument where there is less.
   void* scratch(const char* operation, int64_t num_bytes) const;
+  // The gradient of fc2's input and GELU's derivative by cuBLASLt, with its epilogue or a kernel after it.
+  void gelu_backward_input(Tensor dpre, Tensor dout, Tensor weight, Tensor pre, Gelu gelu);
   // Runs all products of `shape` once, while timing is on.
   void time_products(const WorkspaceShape& shape);
 

@@ -61,6 +61,11 @@ class Gemm {
   bool fused_is_faster(const GemmProblem& fused, const GemmProblem& plain,
                        const GemmOperands& operands, const std::function<void()>& rest);
 
+  // Returns whether a kernel of our own is faster than `other` at what the problem tells, which both do
+  // and may repeat; both launch on the stream. Without an answer in the table or by timing it is true.
+  bool own_is_faster(const GemmProblem& problem, const std::function<void()>& own,
+                     const std::function<void()>& other);
+
  private:
   // Holds everything that cuBLASLt needs to run one product.
   struct Plan {
@@ -113,7 +118,7 @@ class Gemm {
   int num_refused_ = 0;
   void* workspace_ = nullptr;
   std::unordered_map<GemmProblem, std::unique_ptr<Plan>, Hash> plans_;
-  std::unordered_map<GemmProblem, bool, Hash> fused_;
+  std::unordered_map<GemmProblem, bool, Hash> fused_, own_;
 };
 
 }  // namespace weft::cuda

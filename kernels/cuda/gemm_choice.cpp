@@ -91,6 +91,32 @@ bool Gemm::fused_is_faster(const GemmProblem& fused, const GemmProblem& plain,
   return answer;
 }
 
+bool Gemm::own_is_faster(const GemmProblem& problem, const std::function<void()>& own,
+                         const std::function<void()>& other) {
+  if (const auto it = own_.find(problem); it != own_.end()) return it->second;
+  const std::string key = key_of(problem) + ",own";
+  std::optional<std::string> known = find_choice(key);
+  if (!known && timing_) {
+    own();
+    other();  // makes its own choices first
+    const std::vector<float> ms = timer_->in_turns_or_blocks({own, other}, 15);
+    known = std::string(1, ms[0] < ms[1] ? '1' : '0');
+    table_.add(key, *known);
+  }
+  // The choices for the other way get into the table where it is timed. They count as in use in all
+  // cases, so that the text of the table does not tell who has timed.
+  find_choice(key_of(problem));
+  if (problem.epilogue == Epilogue::kDGelu) {
+    GemmProblem plain = problem;
+    plain.epilogue = Epilogue::kNone;
+    find_choice(key_of(problem) + ",fused");
+    find_choice(key_of(plain));
+  }
+  const bool answer = !known || *known == "1";
+  own_.emplace(problem, answer);
+  return answer;
+}
+
 std::vector<cublasLtMatmulAlgo_t> Gemm::candidates(const Plan& plan) const {
   constexpr int kMaxCandidates = 32;
   cublasLtMatmulPreference_t preference = nullptr;

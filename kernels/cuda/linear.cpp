@@ -9,6 +9,7 @@
 #include "kernels/cuda/backend.h"
 #include "kernels/cuda/memory_bound/check.h"
 #include "kernels/cuda/memory_bound/kernels.h"
+#include "kernels/cuda/products/gelu_product.h"
 
 namespace weft::cuda {
 namespace {
@@ -70,10 +71,68 @@ void CudaBackend::linear_backward_input(Tensor dinp, Tensor dout, Tensor weight)
              {dinp.data(), weight.data(), dout.data(), nullptr, nullptr});
 }
 
-void CudaBackend::linear_gelu_backward_input(Tensor dpre, Tensor dout, Tensor weight, Tensor pre,
-                                             Gelu gelu) {
-  check_linear_gelu_backward_input(dpre, dout, weight, pre);
-  require_aligned("linear_gelu_backward_input", {dpre, dout, weight, pre});
+void CudaBackend::linear_gelu_forward(Tensor out, Tensor pre, Tensor inp, Tensor weight,
+                                      Tensor bias, Gelu gelu) {
+  check_linear_gelu_forward(out, pre, inp, weight, bias);
+  require_aligned("linear_gelu_forward", {out, pre, inp, weight, bias});
+  const auto in_two_steps = [&] {
+    linear_forward(pre, inp, weight, bias);
+    gelu_forward(out, pre, gelu);
+  };
+  const ProductSizes sizes{num_rows(pre), num_columns(pre), num_columns(inp)};
+  if (!bias || gelu != Gelu::kTanh || !has_gelu_products(pre.dtype(), sizes)) return in_two_steps();
+  const auto own = [&] {
+    gelu_product(compute_,
+                 {.out = out.data(),
+                  .pre = pre.data(),
+                  .inp = inp.data(),
+                  .weight = weight.data(),
+                  .bias = bias.data()},
+                 pre.dtype(), sizes);
+  };
+  if (gemm_->own_is_faster(forward_problem(pre, inp, Epilogue::kBias), own, in_two_steps)) {
+    own();
+  } else {
+    in_two_steps();
+  }
+}
+
+void CudaBackend::linear_gelu_backward_input(Tensor dpre, Tensor dbias, Tensor dout, Tensor weight,
+                                             Tensor pre, Gelu gelu, bool accumulate) {
+  constexpr const char* kName = "linear_gelu_backward_input";
+  check_linear_gelu_backward_input(dpre, dbias, dout, weight, pre);
+  require_aligned(kName, {dpre, dbias, dout, weight, pre});
+  const int64_t N = num_rows(dpre), I = num_columns(dpre);
+  const auto by_cublaslt = [&] {
+    gelu_backward_input(dpre, dout, weight, pre, gelu);
+    if (!dbias) return;
+    cuda::column_sums(compute_, dbias.as<float>(), dpre.data(), dpre.dtype(), N, I, accumulate,
+                      scratch(kName, column_sums_scratch_bytes(N, I)));
+  };
+  const ProductSizes sizes{N, I, num_columns(dout)};
+  if (gelu != Gelu::kTanh || !has_gelu_products(dpre.dtype(), sizes)) return by_cublaslt();
+  const auto own = [&] {
+    float* sums = nullptr;
+    if (dbias) sums = static_cast<float*>(scratch(kName, gelu_product_scratch_bytes(N, I)));
+    gelu_product_backward(compute_,
+                          {.dpre = dpre.data(),
+                           .column_sums = sums,
+                           .dout = dout.data(),
+                           .weight = weight.data(),
+                           .pre = pre.data()},
+                          dpre.dtype(), sizes);
+    if (dbias) sum_partials(compute_, {dbias.as<float>()}, sums, num_sum_rows(N), I, I, accumulate);
+  };
+  if (gemm_->own_is_faster(input_gradient_problem(dpre, dout, Epilogue::kDGelu), own,
+                           by_cublaslt)) {
+    own();
+  } else {
+    by_cublaslt();
+  }
+}
+
+void CudaBackend::gelu_backward_input(Tensor dpre, Tensor dout, Tensor weight, Tensor pre,
+                                      Gelu gelu) {
   const GemmProblem fused = input_gradient_problem(dpre, dout, Epilogue::kDGelu);
   const GemmProblem plain = input_gradient_problem(dpre, dout, Epilogue::kNone);
   const GemmOperands operands{dpre.data(), weight.data(), dout.data(), nullptr, pre.data()};

@@ -19,8 +19,9 @@ namespace {
 // One linear layer of the model, (N,I) -> (N,O).
 struct Layer {
   int64_t I, O;
-  bool bias;     // forward adds it in the product, and backward sums its gradient
-  bool gelu_in;  // backward applies GELU's derivative to the gradient of the inputs
+  bool bias;      // forward adds it in the product, and backward sums its gradient
+  bool gelu_in;   // backward applies GELU's derivative to the gradient of the inputs
+  bool gelu_out;  // forward applies GELU to the output
 };
 
 // The biases of proj and fc2 are added in the residual stream.
@@ -30,11 +31,11 @@ std::vector<Layer> layers_of(const WorkspaceShape& shape) {
   const auto add = [&layers](const Layer& layer) {
     if (layer.I > 0 && layer.O > 0) layers.push_back(layer);
   };
-  add({C, shape.qkv_size(), shape.has_qkv_bias, false});  // qkv
-  add({A, C, false, false});                              // proj
-  add({C, shape.fc1_size(), shape.has_fc1_bias, false});  // fc1
-  add({shape.F, C, false, !shape.has_glu});               // fc2
-  add({C, shape.Vp, false, false});                       // head
+  add({C, shape.qkv_size(), shape.has_qkv_bias, false, false});           // qkv
+  add({A, C, false, false, false});                                       // proj
+  add({C, shape.fc1_size(), shape.has_fc1_bias, false, !shape.has_glu});  // fc1
+  add({shape.F, C, false, !shape.has_glu, false});                        // fc2
+  add({C, shape.Vp, false, false, false});                                // head
   return layers;
 }
 
@@ -104,6 +105,7 @@ class Operands {
   Tensor weight(const Layer& l) const { return {weight_.data(), x_, {l.O, l.I}}; }
   Tensor dweight(const Layer& l) const { return {dweight_.data(), DType::kFloat32, {l.O, l.I}}; }
   Tensor bias(const Layer& l) const { return l.bias ? Tensor(bias_.data(), x_, {l.O}) : Tensor(); }
+  Tensor column_sums(int64_t columns) const { return {dbias_.data(), DType::kFloat32, {columns}}; }
   Tensor dbias(const Layer& l) const {
     return l.bias ? Tensor(dbias_.data(), DType::kFloat32, {l.O}) : Tensor();
   }
@@ -163,15 +165,23 @@ void CudaBackend::time_products(const WorkspaceShape& shape) {
       CUDA_CHECK(cudaStreamSynchronize(compute_));
       if (shape.has_fp8_weight_gradients) continue;
     }
-    linear_forward(out, inp, weight, operands.bias(layer));
+    if (layer.gelu_out) {
+      linear_gelu_forward(operands.pre(layer.O), out, inp, weight, operands.bias(layer),
+                          shape.gelu);
+    } else {
+      linear_forward(out, inp, weight, operands.bias(layer));
+    }
     if (layer.gelu_in) {
-      linear_gelu_backward_input(inp, out, weight, operands.pre(layer.I), shape.gelu);
+      const Tensor dbias = shape.has_fc1_bias ? operands.column_sums(layer.I) : Tensor();
+      linear_gelu_backward_input(inp, dbias, out, weight, operands.pre(layer.I), shape.gelu, false);
     } else {
       linear_backward_input(inp, out, weight);
     }
-    for (const bool accumulate : {false, true}) {
-      linear_backward_weight(operands.dweight(layer), operands.dbias(layer), out, inp, accumulate);
-    }
+    // The gradient of GELU's input sums up that of fc1's bias, but in fp8.
+    const bool sums_bias = !layer.gelu_out || shape.fp8_gradients;
+    const Tensor dbias = sums_bias ? operands.dbias(layer) : Tensor();
+    for (const bool accumulate : {false, true})
+      linear_backward_weight(operands.dweight(layer), dbias, out, inp, accumulate);
   }
   CUDA_CHECK(cudaStreamSynchronize(compute_));  // the operands are released next
 }

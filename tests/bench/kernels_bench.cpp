@@ -218,7 +218,7 @@ struct Buffers {
 };
 
 void add_linear(std::vector<Row>& rows, Backend& backend, const Buffers& b, const std::string& name,
-                int64_t I, int64_t O, bool gelu_in, bool has_bias = true) {
+                int64_t I, int64_t O, bool has_bias = true) {
   const int64_t N = b.N, calls = name == "head" ? 1 : b.o.L;
   const double flops =
       2.0 * static_cast<double>(N) * static_cast<double>(I) * static_cast<double>(O);
@@ -233,23 +233,35 @@ void add_linear(std::vector<Row>& rows, Backend& backend, const Buffers& b, cons
   const Tensor bias = !has_bias ? Tensor() : Buffers::view(b.bias, {O});
   const Tensor dweight = head ? b.dword : Buffers::view(b.dweight, {O, I});
   const Tensor dbias = !has_bias ? Tensor() : Buffers::view(b.dbias, {O});
-  rows.push_back({name + (has_bias ? " forward +bias" : " forward"), calls, flops,
-                  inp_bytes + out_bytes + weights * x,
-                  [=, &backend] { backend.linear_forward(out, inp, weight, bias); }});
-  if (gelu_in) {
-    // GELU's input needs its own (N,I): the logits' memory serves.
+  // GELU's output in fc1 and its input in fc2 need a place of their own: the logits' memory serves.
+  if (name == "fc1") {
+    const Tensor activated = Buffers::view(b.logits, {N, O});
+    rows.push_back({name + " forward +bias +gelu", calls, flops,
+                    inp_bytes + 2 * out_bytes + weights * x, [=, &backend] {
+                      backend.linear_gelu_forward(activated, out, inp, weight, bias, Gelu::kTanh);
+                    }});
+  } else {
+    rows.push_back({name + (has_bias ? " forward +bias" : " forward"), calls, flops,
+                    inp_bytes + out_bytes + weights * x,
+                    [=, &backend] { backend.linear_forward(out, inp, weight, bias); }});
+  }
+  if (name == "fc2") {
     const Tensor kept = Buffers::view(b.logits, {N, I});
-    rows.push_back({name + " backward input +gelu", calls, flops,
+    const Tensor sums = Buffers::view(b.dbias, {I});
+    rows.push_back({name + " backward input +gelu +bias", calls, flops,
                     2 * inp_bytes + out_bytes + weights * x, [=, &backend] {
-                      backend.linear_gelu_backward_input(inp, out, weight, kept, Gelu::kTanh);
+                      backend.linear_gelu_backward_input(inp, sums, out, weight, kept, Gelu::kTanh,
+                                                         true);
                     }});
   } else {
     rows.push_back({name + " backward input", calls, flops, inp_bytes + out_bytes + weights * x,
                     [=, &backend] { backend.linear_backward_input(inp, out, weight); }});
   }
-  rows.push_back({name + (has_bias ? " backward weight +bias" : " backward weight"), calls, flops,
+  const bool sums_bias = has_bias && name != "fc1";
+  rows.push_back({name + (sums_bias ? " backward weight +bias" : " backward weight"), calls, flops,
                   inp_bytes + out_bytes + 8 * weights, [=, &backend] {
-                    backend.linear_backward_weight(dweight, dbias, out, inp, true);
+                    backend.linear_backward_weight(dweight, sums_bias ? dbias : Tensor(), out, inp,
+                                                   true);
                   }});
 }
 
@@ -301,12 +313,12 @@ std::vector<Row> rows_of(Backend& backend, const Buffers& b) {
                                                     .weight = w,
                                                     .dropout = dropout});
                   }});
-  add_linear(rows, backend, b, "qkv", o.C, 3 * o.C, false);
-  add_linear(rows, backend, b, "proj", o.C, o.C, false, /*bias=*/false);
-  add_linear(rows, backend, b, "fc1", o.C, b.F, false);
+  add_linear(rows, backend, b, "qkv", o.C, 3 * o.C);
+  add_linear(rows, backend, b, "proj", o.C, o.C, /*bias=*/false);
+  add_linear(rows, backend, b, "fc1", o.C, b.F);
   rows.push_back({"gelu forward", o.L, 0, 2.0 * static_cast<double>(b.N * b.F) * x,
                   [=, &backend] { backend.gelu_forward(b.wide2, b.wide1, Gelu::kTanh); }});
-  add_linear(rows, backend, b, "fc2", b.F, o.C, true, /*bias=*/false);
+  add_linear(rows, backend, b, "fc2", b.F, o.C, /*bias=*/false);
   rows.push_back({"attention forward", o.L, att_flops, 4 * act, [=, &backend] {
                     backend.attention_forward({.out = b.att,
                                                .lse = b.lse,
@@ -325,7 +337,7 @@ std::vector<Row> rows_of(Backend& backend, const Buffers& b) {
                                                 .scale = scale,
                                                 .dropout_p = dropout.p});
                   }});
-  add_linear(rows, backend, b, "head", o.C, o.Vp, false, /*bias=*/false);
+  add_linear(rows, backend, b, "head", o.C, o.Vp, /*bias=*/false);
   rows.push_back({"cross_entropy", 1, 0, 2 * logit_bytes, [=, &backend] {
                     backend.cross_entropy(b.losses, b.logits, b.tokens, {}, o.Vp, 1e-4F, true);
                   }});

@@ -1,4 +1,6 @@
 // Linear layers: N rows, I inputs, O outputs.
+#include <algorithm>
+
 #include "tests/kernels/op_case.h"
 #include "tests/kernels/reference.h"
 
@@ -16,11 +18,11 @@ std::string shape_name(const char* operation, DType x, const Shape& s) {
 }
 
 WorkspaceShape workspace(DType x, const Shape& s) {
-  return {.B = 1, .T = s.N, .C = s.I, .F = s.O, .Vp = s.O, .x = x};
+  return {.B = 1, .T = s.N, .C = s.I, .F = std::max(s.I, s.O), .Vp = s.O, .x = x};
 }
 
 struct Inputs {
-  Values inp, weight, bias, dout, pre, dweight, dbias;
+  Values inp, weight, bias, dout, pre, dweight, dbias, dpre_sums;
   Inputs(DType x, const Shape& s)
       : inp(random_values(s.N * s.I, 1, x)),
         weight(random_values(s.O * s.I, 2, x)),
@@ -28,7 +30,8 @@ struct Inputs {
         dout(random_values(s.N * s.O, 4, x)),
         pre(random_values(s.N * s.I, 5, x, 3.0)),
         dweight(random_values(s.O * s.I, 6, DType::kFloat32)),
-        dbias(random_values(s.O, 7, DType::kFloat32)) {}
+        dbias(random_values(s.O, 7, DType::kFloat32)),
+        dpre_sums(random_values(s.I, 9, DType::kFloat32)) {}
 };
 
 OpCase forward(DType x, Shape s, bool with_bias) {
@@ -47,6 +50,27 @@ OpCase forward(DType x, Shape s, bool with_bias) {
             const Inputs in(x, s);
             const Values bias = with_bias ? in.bias : Values();
             return {{"out", reference::linear(in.inp, in.weight, bias, s.I, s.O)}};
+          }};
+}
+
+OpCase linear_gelu_forward(DType x, Shape s, Gelu gelu, bool with_bias) {
+  const std::string name = shape_name("linear_gelu_forward", x, s) +
+                           (gelu == Gelu::kErf ? "_erf" : "_tanh") + (with_bias ? "_bias" : "");
+  return {name,
+          [=](Backend& backend) -> Outputs {
+            const Inputs in(x, s);
+            Arrays arrays(backend, workspace(x, s));
+            const Tensor out = arrays.make(x, {s.N, s.O}), pre = arrays.make(x, {s.N, s.O});
+            backend.linear_gelu_forward(
+                out, pre, arrays.make(x, {s.N, s.I}, in.inp), arrays.make(x, {s.O, s.I}, in.weight),
+                with_bias ? arrays.make(x, {s.O}, in.bias) : Tensor(), gelu);
+            return {arrays.output("out", out), arrays.output("pre", pre)};
+          },
+          [=]() -> Outputs {
+            const Inputs in(x, s);
+            const Values bias = with_bias ? in.bias : Values();
+            const Values pre = reference::linear(in.inp, in.weight, bias, s.I, s.O);
+            return {{"out", reference::gelu(pre, gelu)}, {"pre", pre}};
           }};
 }
 
@@ -84,25 +108,36 @@ OpCase backward_input(DType x, Shape s) {
           }};
 }
 
-OpCase gelu_backward_input(DType x, Shape s, Gelu gelu) {
-  const std::string name =
-      shape_name("linear_gelu_backward_input", x, s) + (gelu == Gelu::kErf ? "_erf" : "_tanh");
+OpCase gelu_backward_input(DType x, Shape s, Gelu gelu, bool with_bias, bool accumulate) {
+  const std::string name = shape_name("linear_gelu_backward_input", x, s) +
+                           (gelu == Gelu::kErf ? "_erf" : "_tanh") + (with_bias ? "_bias" : "") +
+                           (accumulate ? "_accumulate" : "");
   return {name,
           [=](Backend& backend) -> Outputs {
             const Inputs in(x, s);
             Arrays arrays(backend, workspace(x, s));
             const Tensor dpre = arrays.make(x, {s.N, s.I});
-            backend.linear_gelu_backward_input(dpre, arrays.make(x, {s.N, s.O}, in.dout),
-                                               arrays.make(x, {s.O, s.I}, in.weight),
-                                               arrays.make(x, {s.N, s.I}, in.pre), gelu);
-            return {arrays.output("dpre", dpre)};
+            const Tensor dbias = arrays.make(DType::kFloat32, {s.I}, in.dpre_sums);
+            backend.linear_gelu_backward_input(
+                dpre, with_bias ? dbias : Tensor(), arrays.make(x, {s.N, s.O}, in.dout),
+                arrays.make(x, {s.O, s.I}, in.weight), arrays.make(x, {s.N, s.I}, in.pre), gelu,
+                accumulate);
+            // The sums may be those of rounded numbers.
+            Output sums = arrays.output("dbias", dbias);
+            sums.dtype = x;
+            return {arrays.output("dpre", dpre), sums};
           },
           [=]() -> Outputs {
             const Inputs in(x, s);
             const auto f = [&](const Values& pre) {
               return reference::linear(reference::gelu(pre, gelu), in.weight, {}, s.I, s.O);
             };
-            return {{"dpre", reference::gradient(f, in.pre, in.dout)}};
+            const Values dpre = reference::gradient(f, in.pre, in.dout);
+            Values dbias = in.dpre_sums;
+            if (with_bias && !accumulate) dbias.assign(dbias.size(), 0);
+            for (size_t i = 0; with_bias && i < dpre.size(); ++i)
+              dbias[i % dbias.size()] += dpre[i];
+            return {{"dpre", dpre}, {"dbias", dbias}};
           }};
 }
 
@@ -212,9 +247,14 @@ void add_linear_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
     cases.push_back(forward(x, s, false));
     cases.push_back(gelu_forward(x, s, Gelu::kTanh));
     cases.push_back(gelu_forward(x, s, Gelu::kErf));
+    for (const bool with_bias : {false, true}) {
+      cases.push_back(linear_gelu_forward(x, s, Gelu::kTanh, with_bias));
+      cases.push_back(gelu_backward_input(x, s, Gelu::kErf, with_bias, true));
+      cases.push_back(gelu_backward_input(x, s, Gelu::kTanh, with_bias, true));
+    }
+    cases.push_back(linear_gelu_forward(x, s, Gelu::kErf, true));
+    cases.push_back(gelu_backward_input(x, s, Gelu::kTanh, true, false));
     cases.push_back(backward_input(x, s));
-    cases.push_back(gelu_backward_input(x, s, Gelu::kTanh));
-    cases.push_back(gelu_backward_input(x, s, Gelu::kErf));
     cases.push_back(backward_weight(x, s, true, true));
     cases.push_back(backward_weight(x, s, true, false));
     cases.push_back(backward_weight(x, s, false, true));
@@ -230,6 +270,9 @@ void add_linear_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
   }
   if (x == DType::kFloat16) cases.push_back(product_that_overflows({5, 16, 24}));
   if (sizes == Sizes::kDevice) {
+    // These have more tiles than a Hopper GPU computes at a time.
+    cases.push_back(linear_gelu_forward(x, {3000, 264, 2056}, Gelu::kTanh, true));
+    cases.push_back(gelu_backward_input(x, {3000, 2056, 264}, Gelu::kTanh, true, true));
     // The columns of heads that are no multiples of 8: of queries, keys and values, and of attention's output.
     for (const Shape& s : {Shape{65, 200, 435}, {256, 145, 264}, {130, 145, 435}}) {
       for (const bool with_bias : {false, true}) {

@@ -41,16 +41,15 @@ Outputs run_products(Backend& backend, DType x = kShape.x) {
   const Tensor weight = arrays.make(x, {F, C}, random_values(F * C, 2, x, 0.1));
   const Tensor bias = arrays.make(x, {F}, random_values(F, 3, x));
   const Tensor pre = arrays.make(x, {N, F}), out = arrays.make(x, {N, F});
-  backend.linear_forward(pre, inp, weight, bias);
-  backend.gelu_forward(out, pre, Gelu::kTanh);
+  backend.linear_gelu_forward(out, pre, inp, weight, bias, Gelu::kTanh);
   const Tensor weight2 = arrays.make(x, {C, F}, random_values(F * C, 4, x, 0.1));
   const Tensor out2 = arrays.make(x, {N, C}), dpre = arrays.make(x, {N, F});
   backend.linear_forward(out2, out, weight2, {});
-  backend.linear_gelu_backward_input(dpre, inp, weight2, pre, Gelu::kTanh);
   const Tensor dweight = arrays.make(DType::kFloat32, {F, C});
   const Tensor dbias = arrays.make(DType::kFloat32, {F});
-  backend.linear_backward_weight(dweight, dbias, dpre, inp, false);
-  backend.linear_backward_weight(dweight, dbias, dpre, inp, true);
+  backend.linear_gelu_backward_input(dpre, dbias, inp, weight2, pre, Gelu::kTanh, false);
+  backend.linear_backward_weight(dweight, {}, dpre, inp, false);
+  backend.linear_backward_weight(dweight, {}, dpre, inp, true);
   return {arrays.output("out", out), arrays.output("out2", out2), arrays.output("dpre", dpre),
           arrays.output("dweight", dweight), arrays.output("dbias", dbias)};
 }
@@ -126,6 +125,22 @@ TEST_F(TuneTest, Fp16HasItsOwnChoices) {
     return device_tolerance(DType::kFloat16, Accuracy::kAttention);
   };
   EXPECT_EQ(differences(run_products(*untuned, DType::kFloat16), wanted, tolerance), "");
+}
+
+// Backward may compute GELU again from what forward has stored, so a product that does so beside must agree.
+TEST_F(TuneTest, GeluBesideAProductHasTheBitsOfItsKernel) {
+  constexpr int64_t N = 1000, C = 512, F = 1288;
+  const auto backend = create_cuda_backend(0, "");
+  for (const DType x : {DType::kBFloat16, DType::kFloat16}) {
+    Arrays arrays(*backend, {.B = 1, .T = N, .C = C, .F = F, .x = x});
+    const Tensor out = arrays.make(x, {N, F}), pre = arrays.make(x, {N, F});
+    const Tensor again = arrays.make(x, {N, F});
+    backend->linear_gelu_forward(out, pre, arrays.make(x, {N, C}, random_values(N * C, 1, x)),
+                                 arrays.make(x, {F, C}, random_values(F * C, 2, x, 0.3)),
+                                 arrays.make(x, {F}, random_values(F, 3, x)), Gelu::kTanh);
+    backend->gelu_forward(again, pre, Gelu::kTanh);
+    EXPECT_EQ(arrays.output("out", out).values, arrays.output("again", again).values);
+  }
 }
 
 // Products of this size are searched at length, beyond what the heuristic names.

@@ -109,8 +109,11 @@ void Model::backward_layer(int64_t i, const MicroBatch& batch, bool accumulate) 
   const Tensor dmlp = gather_rows(dbranch());
   linears_.begin_backward(fc2, {.dout = dmlp});
   linears_.backward_weight(fc2, dw.fc2_weight, Tensor(), dmlp, mlp_input(a), accumulate);
+  Tensor fc1_dbias = dw.fc1_bias;  // which the gradient of fc1's weight is to sum
   if (shape_.glu == Glu::kNone) {
-    linears_.gelu_backward_input(fc2, dfc1, dmlp, w.fc2_weight, a.fc1_pre, shape_.gelu);
+    if (linears_.gelu_backward_input(fc2, dfc1, dw.fc1_bias, dmlp, w.fc2_weight, a.fc1_pre,
+                                     shape_.gelu, accumulate))
+      fc1_dbias = Tensor();
   } else {
     linears_.backward_input(fc2, dglu_, dmlp, w.fc2_weight);
     backend_.glu_backward(dfc1, dglu_, a.fc1_pre, shape_.glu);
@@ -123,7 +126,7 @@ void Model::backward_layer(int64_t i, const MicroBatch& batch, bool accumulate) 
                                 .accumulate = accumulate});
   linears_.backward_input(fc1, partials_of(dln), dfc1, w.fc1_weight);
   start_summing_partials(dln);
-  linears_.backward_weight(fc1, dw.fc1_weight, dw.fc1_bias, dfc1, {.rows = gathered_rows(a.ln2)},
+  linears_.backward_weight(fc1, dw.fc1_weight, fc1_dbias, dfc1, {.rows = gathered_rows(a.ln2)},
                            accumulate);
   wait_for_sums();
   const Branch attention = attention_branch(i, batch, /*training=*/true);

@@ -87,21 +87,26 @@ void Model::forward_layer(int64_t i, const Branch& in, const MicroBatch& batch, 
                                   .epsilon = shape_.layernorm_epsilon,
                                   .dropout = attention.dropout});
   compute_fc1(i, training);
-  activate(a);
   if (!computes_branch) return;
   linears_.forward(place(i, LayerLinears::kFc2, training), partials_of(branch_output()),
                    mlp_input(a), w.fc2_weight, Tensor());
   sum_partials(branch_output());
 }
 
+// Without a place for it GELU's output is made where products read it.
 void Model::compute_fc1(int64_t i, bool training) {
   const LayerActivations a = layer(i);
   const LayerParameters& w = weights().layers[static_cast<size_t>(i)];
-  linears_.forward(place(i, LayerLinears::kFc1, training), a.fc1_pre, {.rows = gather_rows(a.ln2)},
-                   w.fc1_weight, w.fc1_bias);
+  const LayerLinears::Place fc1 = place(i, LayerLinears::kFc1, training);
+  const Tensor inp = gather_rows(a.ln2);
+  if (shape_.glu == Glu::kNone) {
+    linears_.gelu_forward(fc1, a.fc1, a.fc1_pre, inp, w.fc1_weight, w.fc1_bias, shape_.gelu);
+  } else {
+    linears_.forward(fc1, a.fc1_pre, {.rows = inp}, w.fc1_weight, w.fc1_bias);
+    activate(a);
+  }
 }
 
-// Without a place for it GELU's output is made where products read it.
 void Model::activate(const LayerActivations& a) {
   if (!a.fc1) return;
   if (shape_.glu == Glu::kNone) {
@@ -138,8 +143,11 @@ void Model::recompute_norm(Tensor normed, Tensor residual, Tensor mean, Tensor r
 }
 
 void Model::recompute_mlp(int64_t i) {
-  if (recompute_.mlp) compute_fc1(i, /*training=*/true);
-  if (recompute_.recomputes_activation()) activate(layer(i));
+  if (recompute_.mlp) {
+    compute_fc1(i, /*training=*/true);
+  } else if (recompute_.recomputes_activation()) {
+    activate(layer(i));
+  }
 }
 
 // Adds the last layer's branch; with the head, computes the logits.

@@ -129,6 +129,13 @@ void LayerLinears::forward(const Place& place, Tensor out, const Input& input, T
   if (place.error) add_error(place, out, input, weight, bias);
 }
 
+void LayerLinears::gelu_forward(const Place& place, Tensor out, Tensor pre, Tensor inp,
+                                Tensor weight, Tensor bias, Gelu gelu) {
+  if (!fp8_) return backend_.linear_gelu_forward(out, pre, inp, weight, bias, gelu);
+  forward(place, pre, {.rows = inp}, weight, bias);
+  if (out) backend_.gelu_forward(out, pre, gelu);
+}
+
 void LayerLinears::add_error(const Place& place, Tensor out, const Input& input, Tensor weight,
                              Tensor bias) {
   const int64_t N = num_rows(out);
@@ -170,10 +177,14 @@ void LayerLinears::backward_input(const Place& place, Tensor dinp, Tensor dout, 
                         .b_scaling = fp8_weight.scaling});
 }
 
-void LayerLinears::gelu_backward_input(const Place& place, Tensor dpre, Tensor dout, Tensor weight,
-                                       Tensor pre, Gelu gelu) {
-  if (fp8_) return backward_input(place, dpre, dout, weight);
-  backend_.linear_gelu_backward_input(dpre, dout, weight, pre, gelu);
+bool LayerLinears::gelu_backward_input(const Place& place, Tensor dpre, Tensor dbias, Tensor dout,
+                                       Tensor weight, Tensor pre, Gelu gelu, bool accumulate) {
+  if (fp8_) {
+    backward_input(place, dpre, dout, weight);
+    return false;
+  }
+  backend_.linear_gelu_backward_input(dpre, dbias, dout, weight, pre, gelu, accumulate);
+  return true;
 }
 
 void LayerLinears::backward_weight(const Place& place, Tensor dweight, Tensor dbias, Tensor dout,

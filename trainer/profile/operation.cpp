@@ -147,10 +147,17 @@ Operation linear_backward_input_operation(Tensor dinp, Tensor dout, Tensor weigh
                 weight.dtype(), bytes_of({dinp, dout, weight}));
 }
 
-Operation linear_gelu_backward_input_operation(Tensor dpre, Tensor dout, Tensor weight,
-                                               Tensor pre) {
+Operation linear_gelu_forward_operation(Tensor out, Tensor pre, Tensor inp, Tensor weight,
+                                        Tensor bias) {
+  return linear("linear_gelu_forward", num_rows(inp), weight.shape(0), weight.shape(1),
+                weight.dtype(), bytes_of({out, pre, inp, weight, bias}));
+}
+
+Operation linear_gelu_backward_input_operation(Tensor dpre, Tensor dbias, Tensor dout,
+                                               Tensor weight, Tensor pre, bool accumulate) {
   return linear("linear_gelu_backward_input", num_rows(dout), weight.shape(0), weight.shape(1),
-                weight.dtype(), bytes_of({dpre, dout, weight, pre}));
+                weight.dtype(),
+                bytes_of({dpre, dout, weight, pre}) + (accumulate ? 2 : 1) * bytes_of({dbias}));
 }
 
 Operation linear_backward_weight_operation(Tensor dweight, Tensor dbias, Tensor dout, Tensor inp,

@@ -46,7 +46,10 @@ Operation residual_norm_forward_operation(const ResidualNorm& args);
 Operation residual_norm_backward_operation(const ResidualNormBackward& args);
 Operation linear_forward_operation(Tensor out, Tensor inp, Tensor weight, Tensor bias);
 Operation linear_backward_input_operation(Tensor dinp, Tensor dout, Tensor weight);
-Operation linear_gelu_backward_input_operation(Tensor dpre, Tensor dout, Tensor weight, Tensor pre);
+Operation linear_gelu_forward_operation(Tensor out, Tensor pre, Tensor inp, Tensor weight,
+                                        Tensor bias);
+Operation linear_gelu_backward_input_operation(Tensor dpre, Tensor dbias, Tensor dout,
+                                               Tensor weight, Tensor pre, bool accumulate);
 Operation linear_backward_weight_operation(Tensor dweight, Tensor dbias, Tensor dout, Tensor inp,
                                            bool accumulate);
 Operation quantize_operation(const Quantize& args);

@@ -76,12 +76,25 @@ void ProfilingBackend::linear_backward_input(Tensor dinp, Tensor dout, Tensor we
       [&] { inner().linear_backward_input(dinp, dout, weight); });
 }
 
-void ProfilingBackend::linear_gelu_backward_input(Tensor dpre, Tensor dout, Tensor weight,
-                                                  Tensor pre, Gelu gelu) {
+void ProfilingBackend::linear_gelu_forward(Tensor out, Tensor pre, Tensor inp, Tensor weight,
+                                           Tensor bias, Gelu gelu) {
   profiled_call(
       recorder_, Stream::kCompute,
-      [&] { return linear_gelu_backward_input_operation(dpre, dout, weight, pre); },
-      [&] { inner().linear_gelu_backward_input(dpre, dout, weight, pre, gelu); });
+      [&] { return linear_gelu_forward_operation(out, pre, inp, weight, bias); },
+      [&] { inner().linear_gelu_forward(out, pre, inp, weight, bias, gelu); });
+}
+
+void ProfilingBackend::linear_gelu_backward_input(Tensor dpre, Tensor dbias, Tensor dout,
+                                                  Tensor weight, Tensor pre, Gelu gelu,
+                                                  bool accumulate) {
+  profiled_call(
+      recorder_, Stream::kCompute,
+      [&] {
+        return linear_gelu_backward_input_operation(dpre, dbias, dout, weight, pre, accumulate);
+      },
+      [&] {
+        inner().linear_gelu_backward_input(dpre, dbias, dout, weight, pre, gelu, accumulate);
+      });
 }
 
 void ProfilingBackend::linear_backward_weight(Tensor dweight, Tensor dbias, Tensor dout, Tensor inp,

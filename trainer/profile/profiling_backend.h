@@ -29,8 +29,10 @@ class ProfilingBackend final : public ForwardingBackend {
   void residual_norm_backward(const ResidualNormBackward& args) override;
   void linear_forward(Tensor out, Tensor inp, Tensor weight, Tensor bias) override;
   void linear_backward_input(Tensor dinp, Tensor dout, Tensor weight) override;
-  void linear_gelu_backward_input(Tensor dpre, Tensor dout, Tensor weight, Tensor pre,
-                                  Gelu gelu) override;
+  void linear_gelu_forward(Tensor out, Tensor pre, Tensor inp, Tensor weight, Tensor bias,
+                           Gelu gelu) override;
+  void linear_gelu_backward_input(Tensor dpre, Tensor dbias, Tensor dout, Tensor weight, Tensor pre,
+                                  Gelu gelu, bool accumulate) override;
   void linear_backward_weight(Tensor dweight, Tensor dbias, Tensor dout, Tensor inp,
                               bool accumulate) override;
   void gelu_forward(Tensor out, Tensor pre, Gelu gelu) override;

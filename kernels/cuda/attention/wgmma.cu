@@ -1,18 +1,16 @@
 // The host's part of the Hopper kernels: tensor maps, and the test whether they can run.
 #include <cuda.h>
-#include <cudaTypedefs.h>
 #include <cuda_runtime.h>
 
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
 
+#include "kernels/cuda/attention/tensor_maps.h"
 #include "kernels/cuda/attention/wgmma.cuh"
 
 namespace weft::cuda::attention {
-namespace {
 
-// The one driver function in use is looked up at run time, so that nothing links libcuda.
 PFN_cuTensorMapEncodeTiled_v12000 encode_tiled() {
   void* function = nullptr;
   cudaDriverEntryPointQueryResult result{};
@@ -24,8 +22,6 @@ PFN_cuTensorMapEncodeTiled_v12000 encode_tiled() {
   }
   return reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(function);
 }
-
-}  // namespace
 
 CUtensorMap tensor_map(const void* data, int D, int head_size, int num_rows, int T, int B) {
   static const PFN_cuTensorMapEncodeTiled_v12000 encode = encode_tiled();

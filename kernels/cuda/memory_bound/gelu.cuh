@@ -18,13 +18,26 @@ __device__ inline float times_sigmoid(float numerator, float x) {
   return __fdividef(numerator, 1.0F + __expf(-x));
 }
 
+// Returns 1 / (1 + 2^x) by the fast instructions.
+__device__ inline float fast_sigmoid(float x) {
+  float power, result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(1.0F + power));
+  return result;
+}
+
+// (1 + tanh u) / 2 is the sigmoid of 2u. Returns that of x in models of 16 bits. Roundings are written out
+// here and below, because a product that computes GELU must have the bits of the kernels that do.
+__device__ inline float fast_gelu_sigmoid(float x, float square) {
+  constexpr float kScale = -2.0F * kSqrt2OverPi * 1.4426950408889634F;  // to the base 2
+  return fast_sigmoid(__fmul_rn(x, __fmaf_rn(kScale * kCubic, square, kScale)));
+}
+
 template <typename T>
 __device__ inline float gelu_value(float x, Gelu gelu) {
   if (gelu == Gelu::kErf) return 0.5F * x * (1.0F + erff(x * 0.7071067811865476F));
-  const float u = kSqrt2OverPi * (x + kCubic * x * x * x);
-  // (1 + tanh u) / 2 is the sigmoid of 2u.
-  if constexpr (sizeof(T) == 2) return times_sigmoid<T>(x, 2.0F * u);
-  return 0.5F * x * (1.0F + tanhf(u));
+  if constexpr (sizeof(T) == 2) return __fmul_rn(x, fast_gelu_sigmoid(x, __fmul_rn(x, x)));
+  return 0.5F * x * (1.0F + tanhf(kSqrt2OverPi * (x + kCubic * x * x * x)));
 }
 
 template <typename T>
@@ -33,8 +46,15 @@ __device__ inline float gelu_derivative(float x, Gelu gelu) {
     const float density = 0.3989422804014327F * expf(-0.5F * x * x);
     return 0.5F * (1.0F + erff(x * 0.7071067811865476F)) + x * density;
   }
-  const float u = kSqrt2OverPi * (x + kCubic * x * x * x);
-  const float t = sizeof(T) == 2 ? 2.0F * times_sigmoid<T>(1.0F, 2.0F * u) - 1.0F : tanhf(u);
+  if constexpr (sizeof(T) == 2) {
+    // With s the sigmoid of 2u: s + x s (1 - s) 2u'.
+    const float square = __fmul_rn(x, x), s = fast_gelu_sigmoid(x, square);
+    constexpr float kSlope = 2.0F * kSqrt2OverPi;
+    const float slope = __fmul_rn(x, __fmaf_rn(3.0F * kCubic * kSlope, square, kSlope));
+    const float w = __fmul_rn(s, slope);
+    return __fmaf_rn(-w, s, __fadd_rn(s, w));
+  }
+  const float t = tanhf(kSqrt2OverPi * (x + kCubic * x * x * x));
   return 0.5F * (1.0F + t) +
          0.5F * x * (1.0F - t * t) * kSqrt2OverPi * (1.0F + 3.0F * kCubic * x * x);
 }

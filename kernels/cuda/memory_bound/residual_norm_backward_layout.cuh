@@ -52,7 +52,8 @@ struct BackwardPlan {
 template <typename Layout>
 BackwardPlan plan_backward(Layout, int64_t N, int64_t num_vecs) {
   constexpr int kMaxGroups = Layout::kSlots == 0 ? 1 : 15;  // A block has 16 barriers.
-  const int group_threads = static_cast<int>(ceil_div(ceil_div(num_vecs, Layout::kVecs), 32) * 32);
+  const int64_t threads = ceil_div(std::max<int64_t>(num_vecs, 1), Layout::kVecs);
+  const int group_threads = static_cast<int>(ceil_div(threads, 32) * 32);
   const int num_groups = std::min(Layout::kMaxThreads / group_threads, kMaxGroups);
   const int blocks_per_sm = Layout::kMinBlocks * Layout::kMaxThreads / (num_groups * group_threads);
   return {group_threads, num_groups,

@@ -26,7 +26,8 @@ TEST(Operation, LinearLayersHaveTheFlopsOfTheirProductInEveryDirection) {
   EXPECT_EQ(to_string(dinp), "linear_backward_input N=16 O=5 I=3 bf16");
   EXPECT_EQ(dinp.flops, flops);
   EXPECT_EQ(dinp.bytes, moved);
-  EXPECT_EQ(linear_gelu_backward_input_operation(inp, out, weight, inp).bytes, moved + 2 * 16 * 3);
+  EXPECT_EQ(linear_gelu_backward_input_operation(inp, {}, out, weight, inp, true).bytes,
+            moved + 2 * 16 * 3);
   const double gradient = 4.0 * (5 * 3 + 5), read = 2.0 * (16 * 3 + 16 * 5);
   const Operation assigned =
       linear_backward_weight_operation(fp32({5, 3}), fp32({5}), out, inp, /*accumulate=*/false);

@@ -1,0 +1,49 @@
+// The products around GELU on Hopper: fc1 with GELU after it, and the gradient of fc2's input with
+// GELU's derivative and the sums of fc1's bias gradient after it.
+//
+// In cuBLASLt's epilogues the tensor cores wait while GELU is computed, and a kernel of its own reads
+// and writes the results once more. Here warps that do not multiply compute it for one tile of the
+// results while the next one is multiplied.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "kernels/tensor.h"
+
+namespace weft::cuda {
+
+// out (M,N) of a product with K terms each.
+struct ProductSizes {
+  int64_t M = 0, N = 0, K = 0;
+};
+
+// Returns whether the current device and these sizes have such products: a Hopper GPU, 16-bit types, N and
+// K multiples of 8, and K of at least 256.
+bool has_gelu_products(DType x, const ProductSizes& sizes);
+
+// pre (M,N) = inp (M,K) * weight (N,K)^T + bias (N), rounded; out (M,N) = gelu_tanh(pre), with the bits of gelu_forward.
+// All are of type x, at multiples of 16 bytes. Needs has_gelu_products. Throws DeviceLost.
+struct GeluProduct {
+  void *out = nullptr, *pre = nullptr;
+  const void *inp = nullptr, *weight = nullptr, *bias = nullptr;
+};
+void gelu_product(cudaStream_t stream, const GeluProduct& args, DType x, const ProductSizes& sizes);
+
+// dpre (M,N) = dout (M,K) * weight (K,N), rounded, * gelu_tanh'(pre), and
+// column_sums (num_sum_rows(M), N) fp32: row i has the sums of dpre's columns over rows [128 i, 128 i + 128).
+// Needs has_gelu_products. Throws DeviceLost.
+struct GeluProductBackward {
+  void* dpre = nullptr;
+  float* column_sums = nullptr;  // may be null
+  const void *dout = nullptr, *weight = nullptr, *pre = nullptr;
+};
+constexpr int64_t num_sum_rows(int64_t M) { return (M + 127) / 128; }
+constexpr int64_t gelu_product_scratch_bytes(int64_t M, int64_t N) {
+  return num_sum_rows(M) * N * static_cast<int64_t>(sizeof(float));
+}
+void gelu_product_backward(cudaStream_t stream, const GeluProductBackward& args, DType x,
+                           const ProductSizes& sizes);
+
+}  // namespace weft::cuda

@@ -1,0 +1,233 @@
+// The part of a product on Hopper that takes finished tiles from shared memory, computes GELU or its derivative, and
+// writes the results: three warps, each with two rows at a time.
+#pragma once
+
+#include <algorithm>
+
+#include "kernels/cuda/memory_bound/gelu.cuh"
+#include "kernels/cuda/products/product_memory.cuh"
+
+namespace weft::cuda::products {
+
+struct Args {
+  void* out;           // (M,N): GELU of `pre`, or dpre
+  void* pre;           // (M,N): forward writes it, backward reads it
+  const void* bias;    // (N); forward
+  float* column_sums;  // (ceil(M / 128), N) or null; backward
+  int M, N, K;
+  int num_steps;   // ceil(K / kTileK)
+  int rows_ahead;  // rows of clusters' tiles that are walked through together
+
+  __host__ __device__ int num_rows() const {
+    return (M + kTileM * kCluster - 1) / (kTileM * kCluster);
+  }
+  __host__ __device__ int num_columns() const { return (N + kTileN - 1) / kTileN; }
+  __host__ __device__ int num_tiles() const { return num_rows() * num_columns(); }
+};
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+// Where a block's tile begins.
+struct Place {
+  int row, column;
+};
+
+// The tiles of a block, in their order. Clusters that run side by side walk through `rows_ahead` rows of tiles, column after
+// column, so that they share rows of the left factor and columns of the right one in L2.
+class Tiles {
+ public:
+  __device__ Tiles(const Args& args, int rank)
+      : args_(args), rank_(rank), tile_(blockIdx.x / kCluster) {}
+  __device__ bool has_one() const { return tile_ < args_.num_tiles(); }
+  __device__ void next() { tile_ += gridDim.x / kCluster, ++count_; }
+  __device__ int count() const { return count_; }  // of tiles before this one
+  __device__ Place place() const {
+    const int tiles_a_walk = args_.rows_ahead * args_.num_columns();
+    const int walk = tile_ / tiles_a_walk, in_walk = tile_ - walk * tiles_a_walk;
+    const int first = walk * args_.rows_ahead;
+    const int height = min(args_.rows_ahead, args_.num_rows() - first);
+    return {((first + in_walk % height) * kCluster + rank_) * kTileM, in_walk / height * kTileN};
+  }
+
+ private:
+  const Args& args_;
+  int rank_, tile_, count_ = 0;
+};
+
+__device__ inline uint4 load_words(uint32_t address) {
+  uint4 w;
+  asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];"
+               : "=r"(w.x), "=r"(w.y), "=r"(w.z), "=r"(w.w)
+               : "r"(address)
+               : "memory");
+  return w;
+}
+__device__ inline void store_words(uint4* data, uint4 w) {
+  asm volatile("st.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(data), "r"(w.x), "r"(w.y), "r"(w.z),
+               "r"(w.w)
+               : "memory");
+}
+
+template <typename Element>
+__device__ inline float2 unpack_pair(uint32_t word) {
+  if constexpr (attention::kIsFp16<Element>) {
+    return __half22float2(*reinterpret_cast<const __half2*>(&word));
+  } else {
+    return {__uint_as_float(word << 16), __uint_as_float(word & 0xFFFF0000u)};
+  }
+}
+
+// One lane's part of the writing: 8 columns of each row.
+template <typename Element, bool kBackward>
+class Writer {
+ public:
+  static constexpr int kRows = 2;                    // at a time
+  static constexpr int kPieces = kTileM / kRows;     // of a tile
+  static constexpr int kAhead = kAheadRows / kRows;  // pieces of `pre` on their way
+
+  __device__ Writer(const Args& args, const ProductMemory& memory, int warp, Place at)
+      : warp_(warp), lane_(threadIdx.x & 31), row_words_(args.N / 8), memory_(memory) {
+    const int column = at.column + lane_ * 8;
+    num_rows_ = column < args.N ? args.M - at.row : 0;
+    last_row_ = args.M - 1 - at.row;
+    // Of columns and rows outside backward reads others of the matrix, which nobody uses.
+    const int64_t first =
+        static_cast<int64_t>(min(at.row, args.M - 1)) * row_words_ + min(column, args.N - 8) / 8;
+    out_ = static_cast<uint4*>(args.out) + first;
+    pre_ = static_cast<uint4*>(args.pre) + first;
+  }
+
+  // Starts fetching a piece of `pre`; pieces are counted from 0.
+  __device__ void fetch(int piece, int slot) const {
+    if (piece < kPieces) {
+#pragma unroll
+      for (int j = 0; j < kRows; ++j) {
+        const int row = max(0, min(piece * kRows + j, last_row_));
+        attention::copy_async(ahead(slot, j), pre_ + static_cast<int64_t>(row) * row_words_, true);
+      }
+    }
+    attention::commit_copies();
+  }
+
+  __device__ void write(int piece, int slot) {
+    uint4 results[kRows], pre[kRows];
+#pragma unroll
+    for (int j = 0; j < kRows; ++j) {
+      results[j] =
+          load_words(memory_.results(0) + (piece * kRows + j) * kResultRowBytes + lane_ * 16);
+      if constexpr (kBackward) pre[j] = load_words(ahead(slot, j));
+    }
+#pragma unroll
+    for (int j = 0; j < kRows; ++j) {
+      const int row = piece * kRows + j;
+      const uint32_t r[4] = {results[j].x, results[j].y, results[j].z, results[j].w};
+      const uint32_t p[4] = {pre[j].x, pre[j].y, pre[j].z, pre[j].w};
+      uint32_t out[4];
+#pragma unroll
+      for (int c = 0; c < 4; ++c) {
+        float2 x = unpack_pair<Element>(r[c]);
+        if constexpr (kBackward) {
+          const float2 at = unpack_pair<Element>(p[c]);
+          x.x *= gelu_derivative<Element>(at.x, Gelu::kTanh);
+          x.y *= gelu_derivative<Element>(at.y, Gelu::kTanh);
+          sums_[2 * c] += x.x, sums_[2 * c + 1] += x.y;  // Rows outside are 0.
+          out[c] = attention::pack<Element>(x.x, x.y);
+        } else {
+          out[c] = attention::pack<Element>(gelu_value<Element>(x.x, Gelu::kTanh),
+                                            gelu_value<Element>(x.y, Gelu::kTanh));
+        }
+      }
+      if (row >= num_rows_) continue;
+      const int64_t offset = static_cast<int64_t>(row) * row_words_;
+      if constexpr (!kBackward) store_words(pre_ + offset, results[j]);
+      store_words(out_ + offset, make_uint4(out[0], out[1], out[2], out[3]));
+    }
+  }
+
+  // Adds the sums of the three warps, in their order, and stores those of the tile's 128 rows. The memory of the
+  // rows ahead serves for it: none is on its way between two tiles.
+  __device__ void store_sums(const Args& args, Place at) const {
+    const uint32_t own = memory_.ahead(warp_) + lane_ * 32;
+    store_floats(own, sums_[0], sums_[1], sums_[2], sums_[3]);
+    store_floats(own + 16, sums_[4], sums_[5], sums_[6], sums_[7]);
+    sync_writers();
+    for (int i = (warp_ * 32 + lane_) * 2; i < kTileN; i += kWriters * 64) {
+      float total[2] = {};
+#pragma unroll
+      for (int warp = 0; warp < kWriters; ++warp) {
+        float of_warp[2];
+        attention::load_pair(of_warp, memory_.ahead(warp) + i * 4);
+        total[0] += of_warp[0], total[1] += of_warp[1];
+      }
+      if (at.column + i < args.N && at.row < args.M) {
+        float* to = args.column_sums + static_cast<int64_t>(at.row / kTileM) * args.N + at.column;
+        *reinterpret_cast<float2*>(to + i) = make_float2(total[0], total[1]);
+      }
+    }
+    sync_writers();
+  }
+
+ private:
+  __device__ uint32_t ahead(int slot, int j) const {
+    return memory_.ahead(warp_) + (slot * kRows + j) * kAheadRowBytes + lane_ * 16;
+  }
+  __device__ static void store_floats(uint32_t to, float a, float b, float c, float d) {
+    asm volatile("st.shared.v4.f32 [%0], {%1,%2,%3,%4};" ::"r"(to), "f"(a), "f"(b), "f"(c), "f"(d)
+                 : "memory");
+  }
+  __device__ static void sync_writers() {
+    asm volatile("bar.sync 1, %0;" ::"n"(32 * kWriters) : "memory");
+  }
+
+  int warp_, lane_, row_words_, num_rows_, last_row_;
+  ProductMemory memory_;
+  uint4 *out_, *pre_;
+  float sums_[8] = {};
+};
+
+// Writes all tiles of this block.
+template <typename Element, bool kBackward>
+__device__ inline void write_tiles(const Args& args, const ProductMemory& memory, int warp,
+                                   int rank) {
+  using TileWriter = Writer<Element, kBackward>;
+  constexpr int kAhead = TileWriter::kAhead, kPieces = TileWriter::kPieces;
+  const bool leader = (threadIdx.x & 31) == 0;
+  for (Tiles tiles(args, rank); tiles.has_one(); tiles.next()) {
+    const Place at = tiles.place();
+    const uint32_t phase = static_cast<uint32_t>(tiles.count()) & 1;
+    TileWriter writer(args, memory, warp, at);
+    // The loop below has a body for each slot, so that slots are constants there.
+    if constexpr (kBackward) {
+#pragma unroll
+      for (int slot = 0; slot < kAhead; ++slot) writer.fetch(warp + slot * kWriters, slot);
+    }
+    int group = 0;  // whose 64 rows are being written
+    attention::wait_barrier(memory.results_full(0), phase);
+#pragma unroll 1
+    for (int first = warp; first < kPieces; first += kWriters * kAhead) {
+#pragma unroll
+      for (int slot = 0; slot < kAhead; ++slot) {
+        const int piece = first + slot * kWriters;
+        if (piece >= kPieces) break;
+        if (group == 0 && piece >= kPieces / kGroups) {
+          group = 1;
+          __syncwarp();
+          if (leader) attention::arrive(memory.results_empty(0));
+          attention::wait_barrier(memory.results_full(1), phase);
+        }
+        if constexpr (kBackward) attention::wait_copies<kAhead - 1>();
+        writer.write(piece, slot);
+        if constexpr (kBackward) writer.fetch(piece + kAhead * kWriters, slot);
+      }
+    }
+    __syncwarp();
+    if (leader) attention::arrive(memory.results_empty(1));
+    if constexpr (kBackward) {
+      if (args.column_sums != nullptr) writer.store_sums(args, at);
+    }
+  }
+}
+
+#endif  // sm_90a
+
+}  // namespace weft::cuda::products
