@@ -13,7 +13,7 @@ bool has_gelu_products(DType x, const ProductSizes& sizes) {
 
 void gelu_product(cudaStream_t stream, const GeluProduct& args, DType x,
                   const ProductSizes& sizes) {
-  products::Args device_args = products::args_of(sizes);
+  products::Args device_args = products::args_of(sizes.M, sizes.N, sizes.K);
   device_args.out = args.out;
   device_args.pre = args.pre;
   device_args.bias = args.bias;

@@ -5,7 +5,7 @@ namespace weft::cuda {
 
 void gelu_product_backward(cudaStream_t stream, const GeluProductBackward& args, DType x,
                            const ProductSizes& sizes) {
-  products::Args device_args = products::args_of(sizes);
+  products::Args device_args = products::args_of(sizes.M, sizes.N, sizes.K);
   device_args.out = args.dpre;
   device_args.pre = const_cast<void*>(args.pre);
   device_args.column_sums = args.column_sums;

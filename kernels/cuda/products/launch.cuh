@@ -6,7 +6,6 @@
 #include "kernels/cuda/memory_bound/check.h"
 #include "kernels/cuda/memory_bound/device.cuh"
 #include "kernels/cuda/memory_bound/shared_memory.h"
-#include "kernels/cuda/products/gelu_product.h"
 #include "kernels/cuda/products/hopper_product.cuh"
 #include "kernels/cuda/products/tile_map.h"
 
@@ -15,12 +14,12 @@ namespace weft::cuda::products {
 // A tile has at least four stages' terms: the place of a tile's bias is used again two tiles later.
 constexpr int kMinTerms = 4 * kTileK;
 
-inline Args args_of(const ProductSizes& sizes) {
+inline Args args_of(int64_t M, int64_t N, int64_t K) {
   Args args = {};
-  args.M = static_cast<int>(sizes.M);
-  args.N = static_cast<int>(sizes.N);
-  args.K = static_cast<int>(sizes.K);
-  args.num_steps = static_cast<int>(ceil_div(sizes.K, kTileK));
+  args.M = static_cast<int>(M);
+  args.N = static_cast<int>(N);
+  args.K = static_cast<int>(K);
+  args.num_steps = static_cast<int>(ceil_div(K, kTileK));
   return args;
 }
 
