@@ -162,6 +162,11 @@ struct AttentionBackward {
   Tensor document_bounds = {}, slopes = {};        // forward's
   float scale = 1.0F;
   float dropout_p = 0.0F;  // forward's; the bits are in `kept`
+  // (H*3*D) fp32, or empty: the gradient of a bias of queries, keys and values, which is the sum of dqkv over B and
+  // T. A backend may add up numbers before they are rounded to x. That of keys is 0 exactly, on every backend: the
+  // gradients of a query's scores add up to 0, because softmax ignores what all scores have in common.
+  Tensor dqkv_bias = {};
+  bool accumulate = true;  // of dqkv_bias
 };
 
 // Rotary positions, in place: of each query and key, P pairs of elements (a, b) become
@@ -253,6 +258,8 @@ struct WorkspaceShape {
   DType r = x;
   Gelu gelu = Gelu::kTanh;
   bool has_qkv_bias = true, has_fc1_bias = true;
+  // attention_backward takes dqkv_bias, so the product for the weight of qkv sums no gradient of its bias.
+  bool attention_sums_qkv_bias = false;
   bool has_glu = false;
   // The products of the layers are fp8's; gradients have this format.
   std::optional<DType> fp8_gradients = {};

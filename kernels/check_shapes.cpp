@@ -482,6 +482,7 @@ void check_attention_backward(const AttentionBackward& args) {
   const int64_t B = qkv.shape(0), T = qkv.shape(1), H = qkv.shape(2), D = qkv.shape(4);
   check.tensor("dqkv", args.dqkv, qkv.dtype(), {B, T, H, 3, D});
   check.tensor("dout", args.dout, qkv.dtype(), {B, T, H, D});
+  if (args.dqkv_bias) check.elements("dqkv_bias", args.dqkv_bias, DType::kFloat32, H * 3 * D);
 }
 
 void check_cross_entropy(const Tensor& losses, const Tensor& logits, const Tensor& targets,

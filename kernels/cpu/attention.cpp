@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "kernels/cpu/dropout.h"
 #include "kernels/cpu/operations.h"
@@ -127,6 +128,51 @@ void store_part(const Tensor& dqkv, const Head& head, int64_t part, int64_t firs
   }
 }
 
+// Adds rows of a head's gradients to the sums of their columns.
+WEFT_VECTOR_CLONES void add_rows_to_sums(double* sums, const float* rows, int64_t num_rows,
+                                         int64_t D) {
+  for (int64_t r = 0; r < num_rows; ++r) {
+#pragma omp simd
+    for (int64_t d = 0; d < D; ++d) sums[d] += rows[r * D + d];
+  }
+}
+
+// The sums of dQ and of dV over the tokens of each (batch, head), which are rows of 2D numbers; empty where the gradient
+// of the bias is not wanted. Those of dK are 0.
+class BiasSums {
+ public:
+  explicit BiasSums(const AttentionBackward& args) : D_(args.qkv.shape(4)) {
+    if (args.dqkv_bias)
+      sums_.resize(static_cast<size_t>(args.qkv.shape(0) * args.qkv.shape(2) * 2 * D_));
+  }
+  void add_queries(const Head& head, const float* rows, int64_t num_rows) {
+    if (!sums_.empty()) add_rows_to_sums(of(head.b, head.h, head.H), rows, num_rows, D_);
+  }
+  void add_values(const Head& head, const float* rows, int64_t num_rows) {
+    if (!sums_.empty()) add_rows_to_sums(of(head.b, head.h, head.H) + D_, rows, num_rows, D_);
+  }
+  // Adds up the samples in order.
+  void store(const Tensor& dqkv_bias, int64_t B, int64_t H, bool accumulate) {
+    for (int64_t h = 0; h < H && !sums_.empty(); ++h) {
+      for (int64_t b = 1; b < B; ++b) {
+        for (int64_t i = 0; i < 2 * D_; ++i) of(0, h, H)[i] += of(b, h, H)[i];
+      }
+      float* out = dqkv_bias.as<float>() + h * 3 * D_;
+      if (!accumulate) std::fill_n(out, 3 * D_, 0.0F);
+      for (int64_t d = 0; d < D_; ++d) {
+        out[d] += static_cast<float>(of(0, h, H)[d]);
+        out[2 * D_ + d] += static_cast<float>(of(0, h, H)[D_ + d]);
+      }
+    }
+  }
+
+ private:
+  double* of(int64_t b, int64_t h, int64_t H) { return sums_.data() + (b * H + h) * 2 * D_; }
+
+  int64_t D_;
+  std::vector<double> sums_;
+};
+
 // The arrays in a thread's scratch.
 struct Panels {
   float *q, *k, *v, *dout, *dk, *dv;      // (T,D)
@@ -227,7 +273,8 @@ void block_backward(const Panels& panels, const Head& head, int64_t first, int64
   }
 }
 
-void head_backward(const Panels& panels, const Head& head, const AttentionBackward& args) {
+void head_backward(const Panels& panels, const Head& head, const AttentionBackward& args,
+                   BiasSums& bias_sums) {
   const int64_t T = head.T, D = head.D;
   const Tensor &dqkv = args.dqkv, &dout = args.dout, &qkv = args.qkv;
   load_part(panels.q, qkv, head, 0);
@@ -255,9 +302,11 @@ void head_backward(const Panels& panels, const Head& head, const AttentionBackwa
     gemm(Op::kTransposed, Op::kPlain, keys.count, D, num_queries, 1.0F, panels.dprobabilities,
          keys.count, q, D, 1.0F, panels.dk + keys.first * D, D);
     store_part(dqkv, head, 0, first, num_queries, panels.block);
+    bias_sums.add_queries(head, panels.block, num_queries);
   }
   store_part(dqkv, head, 1, 0, T, panels.dk);
   store_part(dqkv, head, 2, 0, T, panels.dv);
+  bias_sums.add_values(head, panels.dv, T);
 }
 
 template <typename Task>
@@ -288,8 +337,11 @@ void attention_forward(const Context& context, const Attention& args) {
 void attention_backward(const Context& context, const AttentionBackward& args) {
   context.need_scratch("attention_backward",
                        attention_scratch_floats(args.qkv.shape(1), args.qkv.shape(4)));
-  for_each_head(context, args.qkv, Heads{},
-                [&](const Panels& panels, const Head& head) { head_backward(panels, head, args); });
+  BiasSums bias_sums(args);
+  for_each_head(context, args.qkv, Heads{}, [&](const Panels& panels, const Head& head) {
+    head_backward(panels, head, args, bias_sums);
+  });
+  bias_sums.store(args.dqkv_bias, args.qkv.shape(0), args.qkv.shape(2), args.accumulate);
 }
 
 }  // namespace weft::cpu

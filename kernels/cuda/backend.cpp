@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "kernels/cuda/attention/attention.h"
+#include "kernels/cuda/attention/bias_sums.h"
 #include "kernels/cuda/memory_bound/check.h"
 #include "kernels/cuda/memory_bound/kernels.h"
 #include "kernels/cuda/products/gelu_product.h"
@@ -205,9 +206,11 @@ int64_t CudaBackend::workspace_bytes(const WorkspaceShape& shape) const {
     for (const int64_t O : {shape.qkv_size(), shape.fc1_size()}) need(quantize_scratch_bytes(N, O));
   }
   if (N > 0 && shape.H > 0 && shape.D > 0) {
+    const bool sums_bias = shape.attention_sums_qkv_bias;
     need(has_flash_attention(shape.D)
-             ? attention_workspace_bytes(shape.B, shape.T, shape.H, shape.D)
+             ? attention_workspace_bytes(shape.B, shape.T, shape.H, shape.D, sums_bias)
              : unfused_scratch(shape.T, shape.H, shape.D, shape.x).num_bytes);
+    if (sums_bias) need(dqkv_bias_scratch_bytes(shape.B, shape.T, shape.H, shape.D));
   }
   return Gemm::kWorkspaceBytes + (scratch + 255) / 256 * 256;
 }

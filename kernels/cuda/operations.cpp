@@ -5,6 +5,7 @@
 
 #include "kernels/check_shapes.h"
 #include "kernels/cuda/attention/attention.h"
+#include "kernels/cuda/attention/bias_sums.h"
 #include "kernels/cuda/backend.h"
 #include "kernels/cuda/memory_bound/check.h"
 #include "kernels/cuda/memory_bound/kernels.h"
@@ -169,11 +170,12 @@ void CudaBackend::attention_backward(const AttentionBackward& args) {
   const int64_t B = args.qkv.shape(0), T = args.qkv.shape(1), H = args.qkv.shape(2),
                 D = args.qkv.shape(4);
   if (has_flash_attention(D)) {
-    void* memory = scratch(kName, attention_workspace_bytes(B, T, H, D));
-    return cuda::attention_backward(compute_, args, memory);
+    const int64_t num_bytes = attention_workspace_bytes(B, T, H, D, !!args.dqkv_bias);
+    return cuda::attention_backward(compute_, args, scratch(kName, num_bytes));
   }
   unfused_attention_backward(compute_, *gemm_, args,
                              scratch(kName, unfused_scratch(T, H, D, args.qkv.dtype()).num_bytes));
+  if (args.dqkv_bias) sum_dqkv(compute_, args, scratch(kName, dqkv_bias_scratch_bytes(B, T, H, D)));
 }
 
 void CudaBackend::cross_entropy(Tensor losses, Tensor logits, Tensor targets, Tensor loss_mask,

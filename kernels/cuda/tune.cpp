@@ -19,7 +19,8 @@ namespace {
 // One linear layer of the model, (N,I) -> (N,O).
 struct Layer {
   int64_t I, O;
-  bool bias;      // forward adds it in the product, and backward sums its gradient
+  bool bias;      // forward adds it in the product
+  bool dbias;     // the product of backward for the weight sums its gradient
   bool gelu_in;   // backward applies GELU's derivative to the gradient of the inputs
   bool gelu_out;  // forward applies GELU to the output
 };
@@ -31,11 +32,15 @@ std::vector<Layer> layers_of(const WorkspaceShape& shape) {
   const auto add = [&layers](const Layer& layer) {
     if (layer.I > 0 && layer.O > 0) layers.push_back(layer);
   };
-  add({C, shape.qkv_size(), shape.has_qkv_bias, false, false});           // qkv
-  add({A, C, false, false, false});                                       // proj
-  add({C, shape.fc1_size(), shape.has_fc1_bias, false, !shape.has_glu});  // fc1
-  add({shape.F, C, false, !shape.has_glu, false});                        // fc2
-  add({C, shape.Vp, false, false, false});                                // head
+  const bool has_qkv_dbias = shape.has_qkv_bias && !shape.attention_sums_qkv_bias;
+  // The gradient of GELU's input sums up that of fc1's bias, but in fp8.
+  const bool has_fc1_dbias = shape.has_fc1_bias && (shape.has_glu || shape.fp8_gradients);
+  const bool gelu = !shape.has_glu;
+  add({C, shape.qkv_size(), shape.has_qkv_bias, has_qkv_dbias, false, false});  // qkv
+  add({A, C, false, false, false, false});                                      // proj
+  add({C, shape.fc1_size(), shape.has_fc1_bias, has_fc1_dbias, false, gelu});   // fc1
+  add({shape.F, C, false, false, gelu, false});                                 // fc2
+  add({C, shape.Vp, false, false, false, false});                               // head
   return layers;
 }
 
@@ -107,7 +112,7 @@ class Operands {
   Tensor bias(const Layer& l) const { return l.bias ? Tensor(bias_.data(), x_, {l.O}) : Tensor(); }
   Tensor column_sums(int64_t columns) const { return {dbias_.data(), DType::kFloat32, {columns}}; }
   Tensor dbias(const Layer& l) const {
-    return l.bias ? Tensor(dbias_.data(), DType::kFloat32, {l.O}) : Tensor();
+    return l.dbias ? Tensor(dbias_.data(), DType::kFloat32, {l.O}) : Tensor();
   }
 
  private:
@@ -177,11 +182,9 @@ void CudaBackend::time_products(const WorkspaceShape& shape) {
     } else {
       linear_backward_input(inp, out, weight);
     }
-    // The gradient of GELU's input sums up that of fc1's bias, but in fp8.
-    const bool sums_bias = !layer.gelu_out || shape.fp8_gradients;
-    const Tensor dbias = sums_bias ? operands.dbias(layer) : Tensor();
-    for (const bool accumulate : {false, true})
-      linear_backward_weight(operands.dweight(layer), dbias, out, inp, accumulate);
+    for (const bool accumulate : {false, true}) {
+      linear_backward_weight(operands.dweight(layer), operands.dbias(layer), out, inp, accumulate);
+    }
   }
   CUDA_CHECK(cudaStreamSynchronize(compute_));  // the operands are released next
 }

@@ -119,7 +119,8 @@ struct Operands {
         dqkv(3 * out_elements * element_bytes()),
         lse(num_tokens * 4),
         kept(static_cast<size_t>(c.B * c.H * attention_mask_words(c.T)) * 4),
-        workspace(static_cast<size_t>(attention_workspace_bytes(c.B, c.T, c.H, c.D))),
+        workspace(static_cast<size_t>(
+            attention_workspace_bytes(c.B, c.T, c.H, c.D, /*sums_bias=*/false))),
         bounds(static_cast<size_t>(c.B * c.T) * 2 * sizeof(int32_t)),
         slopes(static_cast<size_t>(c.H) * 4) {
     fill_bounds();

@@ -232,7 +232,6 @@ void add_linear(std::vector<Row>& rows, Backend& backend, const Buffers& b, cons
   const Tensor weight = head ? b.word : Buffers::view(b.weight, {O, I});
   const Tensor bias = !has_bias ? Tensor() : Buffers::view(b.bias, {O});
   const Tensor dweight = head ? b.dword : Buffers::view(b.dweight, {O, I});
-  const Tensor dbias = !has_bias ? Tensor() : Buffers::view(b.dbias, {O});
   // GELU's output in fc1 and its input in fc2 need a place of their own: the logits' memory serves.
   if (name == "fc1") {
     const Tensor activated = Buffers::view(b.logits, {N, O});
@@ -257,12 +256,9 @@ void add_linear(std::vector<Row>& rows, Backend& backend, const Buffers& b, cons
     rows.push_back({name + " backward input", calls, flops, inp_bytes + out_bytes + weights * x,
                     [=, &backend] { backend.linear_backward_input(inp, out, weight); }});
   }
-  const bool sums_bias = has_bias && name != "fc1";
-  rows.push_back({name + (sums_bias ? " backward weight +bias" : " backward weight"), calls, flops,
-                  inp_bytes + out_bytes + 8 * weights, [=, &backend] {
-                    backend.linear_backward_weight(dweight, sums_bias ? dbias : Tensor(), out, inp,
-                                                   true);
-                  }});
+  // Gradients of biases are sums that other operations have at hand.
+  rows.push_back({name + " backward weight", calls, flops, inp_bytes + out_bytes + 8 * weights,
+                  [=, &backend] { backend.linear_backward_weight(dweight, {}, out, inp, true); }});
 }
 
 std::vector<Row> rows_of(Backend& backend, const Buffers& b) {
@@ -335,7 +331,8 @@ std::vector<Row> rows_of(Backend& backend, const Buffers& b) {
                                                 .kept = b.kept,
                                                 .qkv = b.qkv,
                                                 .scale = scale,
-                                                .dropout_p = dropout.p});
+                                                .dropout_p = dropout.p,
+                                                .dqkv_bias = Buffers::view(b.dbias, {3 * o.C})});
                   }});
   add_linear(rows, backend, b, "head", o.C, o.Vp, /*bias=*/false);
   rows.push_back({"cross_entropy", 1, 0, 2 * logit_bytes, [=, &backend] {
@@ -378,7 +375,8 @@ void run(const Options& o) {
                              .Vp = o.Vp,
                              .num_parameters = buffers.num_parameters,
                              .x = o.x,
-                             .r = o.r()};
+                             .r = o.r(),
+                             .attention_sums_qkv_bias = true};
   std::fputs(backend->tune(shape).c_str(), stdout);
   const int64_t workspace_bytes = backend->workspace_bytes(shape);
   backend->set_workspace(backend->allocate(workspace_bytes, Memory::kDevice), workspace_bytes);

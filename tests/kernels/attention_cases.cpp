@@ -24,8 +24,14 @@ std::string shape_name(const char* operation, DType x, const Shape& s, float p) 
          s.documents.name() + (s.has_slopes ? "_slopes" : "") + (p > 0 ? "_dropout" : "");
 }
 
-WorkspaceShape workspace(DType x, const Shape& s) {
-  return {.B = s.B, .T = s.T, .C = s.H * s.D, .H = s.H, .D = s.D, .x = x};
+WorkspaceShape workspace(DType x, const Shape& s, bool sums_bias = false) {
+  return {.B = s.B,
+          .T = s.T,
+          .C = s.H * s.D,
+          .H = s.H,
+          .D = s.D,
+          .x = x,
+          .attention_sums_qkv_bias = sums_bias};
 }
 
 float scale_of(const Shape& s) { return 1.0F / std::sqrt(static_cast<float>(s.D)); }
@@ -136,6 +142,20 @@ OpCase forward(DType x, Shape s, float p) {
           Accuracy::kAttention};
 }
 
+AttentionBackward backward_args(Arrays& arrays, DType x, const Shape& s, const Buffers& buffers,
+                                const Inputs& in, Tensor dqkv, float p) {
+  return {.dqkv = dqkv,
+          .dout = arrays.make(x, {s.B, s.T, s.H, s.D}, in.dout),
+          .out = buffers.out,
+          .lse = buffers.lse,
+          .kept = buffers.kept,
+          .qkv = buffers.qkv,
+          .document_bounds = buffers.document_bounds,
+          .slopes = buffers.slopes,
+          .scale = scale_of(s),
+          .dropout_p = p};
+}
+
 // Forward runs first: backward takes its out and lse.
 OpCase backward(DType x, Shape s, float p) {
   return {shape_name("attention_backward", x, s, p),
@@ -145,16 +165,7 @@ OpCase backward(DType x, Shape s, float p) {
             const Buffers buffers(arrays, x, s, in);
             const Tensor dqkv = arrays.make(x, {s.B, s.T, s.H, 3, s.D});
             run_forward(backend, s, buffers, p);
-            backend.attention_backward({.dqkv = dqkv,
-                                        .dout = arrays.make(x, {s.B, s.T, s.H, s.D}, in.dout),
-                                        .out = buffers.out,
-                                        .lse = buffers.lse,
-                                        .kept = buffers.kept,
-                                        .qkv = buffers.qkv,
-                                        .document_bounds = buffers.document_bounds,
-                                        .slopes = buffers.slopes,
-                                        .scale = scale_of(s),
-                                        .dropout_p = p});
+            backend.attention_backward(backward_args(arrays, x, s, buffers, in, dqkv, p));
             return {arrays.output("dqkv", dqkv)};
           },
           [=]() -> Outputs {
@@ -163,6 +174,84 @@ OpCase backward(DType x, Shape s, float p) {
             return {{"dqkv", reference::gradient(f, in.qkv, in.dout)}};
           },
           s.T > 512 ? Accuracy::kLongAttentionBackward : Accuracy::kAttentionBackward};
+}
+
+// The gradient of a bias (H,3,D) by part. Each has its own typical size, which its tolerance follows: values have the
+// largest, and keys have none. It has the tolerance of dqkv's type, whose rounding is in its sums. A query that sees
+// one key has no gradient, so where all are such the rounding of queries is measured against values.
+Outputs parts_of_bias(const Values& bias, DType x, const Shape& s) {
+  const bool has_queries = s.T > 1 && s.documents.length != 1;
+  Outputs parts(3);
+  for (int64_t part = 0; part < 3; ++part) {
+    Output& output = parts[static_cast<size_t>(part)];
+    constexpr const char* kNames[] = {"bias of queries", "bias of keys", "bias of values"};
+    output.name = kNames[part];
+    output.dtype = x;
+  }
+  for (size_t i = 0; i < bias.size(); ++i) {
+    const size_t part = i / static_cast<size_t>(s.D) % 3;
+    parts[part == 0 && !has_queries ? 2 : part].values.push_back(bias[i]);
+  }
+  return parts;
+}
+
+// Backward that also sums the gradient of a bias, or adds it to what is there.
+OpCase backward_with_bias(DType x, Shape s, float p, bool accumulate) {
+  const Values before = random_values(s.H * 3 * s.D, 5, DType::kFloat32);
+  return {shape_name("attention_backward_bias", x, s, p) + (accumulate ? "_accumulate" : ""),
+          [=](Backend& backend) -> Outputs {
+            const Inputs in(x, s);
+            Arrays arrays(backend, workspace(x, s, /*sums_bias=*/true));
+            const Buffers buffers(arrays, x, s, in);
+            const Tensor dqkv = arrays.make(x, {s.B, s.T, s.H, 3, s.D});
+            const Tensor bias = arrays.make(DType::kFloat32, {s.H * 3 * s.D}, before);
+            run_forward(backend, s, buffers, p);
+            AttentionBackward args = backward_args(arrays, x, s, buffers, in, dqkv, p);
+            backend.attention_backward(args);
+            const Values alone = arrays.read(dqkv);
+            args.dqkv_bias = bias;
+            args.accumulate = accumulate;
+            backend.attention_backward(args);
+            EXPECT_EQ(arrays.read(dqkv), alone) << "the bias changes dqkv";
+            return parts_of_bias(arrays.read(bias), x, s);
+          },
+          [=]() -> Outputs {
+            const Inputs in(x, s);
+            const auto f = [&](const Values& qkv) { return definition(qkv, s, p).out; };
+            const Values dqkv = reference::gradient(f, in.qkv, in.dout);
+            Values bias(before.size());
+            for (size_t i = 0; i < dqkv.size(); ++i) bias[i % bias.size()] += dqkv[i];
+            for (size_t i = 0; i < bias.size(); ++i) {
+              if (i / static_cast<size_t>(s.D) % 3 == 1) {
+                EXPECT_NEAR(bias[i], 0, 1e-6) << "a gradient of a bias of keys";
+                bias[i] = 0;
+              }
+            }
+            return parts_of_bias(accumulate ? reference::add(bias, before) : bias, x, s);
+          },
+          s.T > 512 ? Accuracy::kLongAttentionBackward : Accuracy::kAttentionBackward};
+}
+
+// Heads of the kernels that sum the bias, of tiles that they fill and of one that they do not, with everything that
+// attention has; and heads for which a pass over dqkv does it. Samples, and tiles of a sample, add up.
+std::vector<Shape> shapes_with_bias(Sizes sizes) {
+  constexpr bool kRandom = true, kSlopes = true;
+  if (sizes == Sizes::kSmall) {
+    return {{1, 1, 1, 8},
+            {2, 7, 3, 8},
+            {1, 66, 1, 2, {1, 4}},
+            {3, 20, 1, 4, {}, {12, kRandom}, kSlopes}};
+  }
+  std::vector<Shape> shapes = {{1, 1, 1, 64}, {2, 150, 2, 64, {}, {1}}};
+  for (const int64_t D : {64, 80, 96, 128}) {
+    shapes.insert(shapes.end(), {{3, 65, 3, D},
+                                 {2, 513, 2, D},
+                                 {2, 384, 2, D, {}, {90, kRandom}},
+                                 {1, 321, 2, D, {3, 5}, {}, kSlopes},
+                                 {2, 300, 3, D, {}, {200, kRandom}, kSlopes}});
+  }
+  for (const int64_t D : {8, 160, 20, 145}) shapes.push_back({2, 200, 3, D, {}, {90, kRandom}});
+  return shapes;
 }
 
 // Lengths on and beside the edges of the kernels' tiles, and one at whose end a token is thousands away.
@@ -261,6 +350,12 @@ void add_attention_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
     for (const float p : {0.0F, 0.1F}) {
       cases.push_back(forward(x, s, p));
       cases.push_back(backward(x, s, p));
+    }
+  }
+  for (const Shape& s : shapes_with_bias(sizes)) {
+    for (const float p : {0.0F, 0.1F}) {
+      for (const bool accumulate : {false, true})
+        cases.push_back(backward_with_bias(x, s, p, accumulate));
     }
   }
   if (sizes == Sizes::kSmall) cases.push_back(forward(x, {2, 130, 2, 64}, 0.1F));

@@ -90,7 +90,8 @@ TEST(CudaLoss, NotANumberAmongTheLogitsReachesTheLoss) {
 }
 
 // In such a batch each block of the GPU's takes several tiles of keys one after the other, and heads share the memory
-// of their sums, which no batch that the CPU computes quickly does. The gradients of a row do not depend on the others.
+// of their sums, which no batch that the CPU computes quickly does. The gradients of a row do not depend on the others,
+// and neither on whether that of a bias is summed; a bias gets the sum of all rows.
 TEST(CudaAttention, GradientsOfALargeBatchAreThoseOfEachRowAlone) {
   const auto backend = create_cuda_backend(0, "");
   struct Shape {
@@ -100,7 +101,13 @@ TEST(CudaAttention, GradientsOfALargeBatchAreThoseOfEachRowAlone) {
     for (const float p : {0.0F, 0.1F}) {
       constexpr DType kX = DType::kBFloat16;
       const float scale = 1.0F / std::sqrt(static_cast<float>(s.D));
-      Arrays arrays(*backend, {.B = s.B, .T = s.T, .C = s.H * s.D, .H = s.H, .D = s.D, .x = kX});
+      Arrays arrays(*backend, {.B = s.B,
+                               .T = s.T,
+                               .C = s.H * s.D,
+                               .H = s.H,
+                               .D = s.D,
+                               .x = kX,
+                               .attention_sums_qkv_bias = true});
       // A length that no size divides is repeated, which is quick and gives rows that differ.
       const Values some = random_values(1000003, 1, kX, 2.0);
       const auto repeated = [&](int64_t n, size_t first) {
@@ -121,7 +128,7 @@ TEST(CudaAttention, GradientsOfALargeBatchAreThoseOfEachRowAlone) {
                                   .scale = scale,
                                   .dropout = {.p = p, .seed = 3, .stream = 1}});
       // The gradients of `count` rows from row `b` on.
-      const auto backward = [&](const Tensor& dqkv, int64_t b, int64_t count) {
+      const auto backward = [&](const Tensor& dqkv, int64_t b, int64_t count, const Tensor& bias) {
         const auto at = [](const Tensor& t, int64_t bytes) {
           return static_cast<void*>(static_cast<char*>(t.data()) + bytes);
         };
@@ -134,18 +141,31 @@ TEST(CudaAttention, GradientsOfALargeBatchAreThoseOfEachRowAlone) {
                             {count, s.H, attention_mask_words(s.T)}),
              .qkv = Tensor(at(qkv, b * row * 6), kX, {count, s.T, s.H, 3, s.D}),
              .scale = scale,
-             .dropout_p = p});
+             .dropout_p = p,
+             .dqkv_bias = bias,
+             .accumulate = b > 0});
       };
       const Tensor together = arrays.make(kX, {s.B, s.T, s.H, 3, s.D});
       const Tensor alone = arrays.make(kX, {s.B, s.T, s.H, 3, s.D});
-      backward(together, 0, s.B);
-      for (int64_t b = 0; b < s.B; ++b) backward(alone, b, 1);
+      const Tensor bias = arrays.make(DType::kFloat32, {3 * s.H * s.D});
+      const Tensor bias_of_rows = arrays.make(DType::kFloat32, {3 * s.H * s.D});
+      backward(together, 0, s.B, bias);
+      for (int64_t b = 0; b < s.B; ++b) backward(alone, b, 1, bias_of_rows);
+      const Output bias_together = arrays.output("bias", bias);
+      EXPECT_EQ(differences({bias_together}, {arrays.output("bias", bias_of_rows)},
+                            [](DType) {
+                              return Tolerance{1e-5, 1e-5, 1e-6};
+                            }),
+                "")
+          << "D " << s.D << ", dropout " << p;
+      for (int64_t b = 0; b < s.B; ++b) backward(alone, b, 1, {});
       const Values first = arrays.read(together);
       EXPECT_TRUE(first == arrays.read(alone)) << "D " << s.D << ", dropout " << p;
       EXPECT_GT(std::count_if(first.begin(), first.end(), [](double x) { return x != 0; }),
                 s.B * row);
-      for (int repeat = 0; repeat < 3; ++repeat) backward(together, 0, s.B);
+      for (int repeat = 0; repeat < 3; ++repeat) backward(together, 0, s.B, bias);
       EXPECT_TRUE(first == arrays.read(together)) << "repeated, D " << s.D << ", dropout " << p;
+      EXPECT_TRUE(bias_together.values == arrays.read(bias)) << "repeated, D " << s.D;
     }
   }
 }

@@ -107,6 +107,18 @@ TEST_F(TuneTest, AnotherProcessFindsTheFilesChoices) {
   EXPECT_GT(num_lines, 10);
 }
 
+// Attention's backward makes the gradient of the bias of queries, keys and values then.
+TEST_F(TuneTest, TimesNoSumsOfABiasThatNoProductMakes) {
+  WorkspaceShape shape{.B = 2, .T = 256, .C = 256, .H = 4, .D = 64, .x = DType::kBFloat16};
+  for (const bool attention_sums : {true, false}) {
+    shape.attention_sums_qkv_bias = attention_sums;
+    const auto tuned = create_cuda_backend(0, folder_ / (attention_sums ? "attention" : "product"));
+    EXPECT_EQ(tuned->tune(shape), "");
+    EXPECT_THAT(tuned->algorithms(), testing::HasSubstr("epilogue=bias,"));
+    EXPECT_EQ(tuned->algorithms().find("epilogue=bgradb") == std::string::npos, attention_sums);
+  }
+}
+
 TEST_F(TuneTest, Fp16HasItsOwnChoices) {
   const auto tuned = create_cuda_backend(0, folder_ / "algorithms");
   EXPECT_EQ(tuned->tune(kShape), "");

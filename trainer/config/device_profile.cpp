@@ -54,8 +54,12 @@ int64_t DeviceProfile::workspace_bytes(const ModelShape& shape, int64_t tp_size)
                                : std::min(shape.micro_batch_size * H,
                                           std::max((16 << 20) / std::max<int64_t>(sums_of_head, 1),
                                                    320 / num_tiles + 2));
+  // The gradient of the bias has up to three rows of sums for each tile (kernels/cuda/attention/bias_sums.h).
+  const int64_t bias_sums = shape.attention_sums_qkv_bias()
+                                ? shape.micro_batch_size * H * 3 * num_tiles * columns * 4
+                                : 0;
   const int64_t attention = has_flash_attention(D)
-                                ? tokens * 8 * H + num_sums * sums_of_head
+                                ? tokens * 8 * H + num_sums * sums_of_head + bias_sums
                                 : unfused_scratch(shape.seq_length, H, D, shape.dtype).num_bytes;
   const int64_t embedding = tokens * (shape.hidden_size / 4 + 64);
   // Quantizing sums columns over 64 rows at a time.

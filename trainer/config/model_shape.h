@@ -45,6 +45,12 @@ struct ModelShape {
   // Returns the type of the residual stream and of the gradients along it.
   DType residual_dtype() const { return has_fp32_residual ? DType::kFloat32 : dtype; }
 
+  // Returns whether attention's backward also makes the gradient of the bias of queries, keys and values. It can where
+  // its gradients are those of the product with that bias, unchanged; fp8 sums them where it quantizes them.
+  bool attention_sums_qkv_bias() const {
+    return has_qkv_bias && rotary_size == 0 && num_groups() == num_heads && !fp8;
+  }
+
   bool needs_document_bounds() const { return restarts_positions || masks_other_documents; }
 
   // Returns the number of words that the model knows; the other rows of the padded table are zero.

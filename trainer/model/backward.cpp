@@ -155,6 +155,7 @@ void Model::backward_layer(int64_t i, const MicroBatch& batch, bool accumulate) 
   linears_.backward_input(proj, rows(datt, att_columns), dproj, w.proj_weight);
   start_gathering_rows(a.ln1);
   const bool shares_keys = groups_ < heads_;
+  const bool attention_sums = shape_.attention_sums_qkv_bias();
   backend_.attention_backward({.dqkv = shares_keys ? dexpanded_ : dqkv,
                                .dout = datt,
                                .out = a.att,
@@ -164,14 +165,16 @@ void Model::backward_layer(int64_t i, const MicroBatch& batch, bool accumulate) 
                                .document_bounds = attention_documents(batch),
                                .slopes = slopes_,
                                .scale = attention_scale(),
-                               .dropout_p = shape_.attention_dropout});
+                               .dropout_p = shape_.attention_dropout,
+                               .dqkv_bias = attention_sums ? dw.qkv_bias : Tensor(),
+                               .accumulate = accumulate});
   if (shares_keys) backend_.sum_groups(dqkv, dexpanded_);
   rotate(dqkv, batch, /*inverse=*/true);
   const Tensor dqkv_rows = rows(dqkv, qkv_size_);
   linears_.begin_backward(qkv, {.dout = dqkv_rows, .dbias = dw.qkv_bias, .accumulate = accumulate});
   linears_.backward_input(qkv, partials_of(dln), dqkv_rows, w.qkv_weight);
   start_summing_partials(dln);
-  linears_.backward_weight(qkv, dw.qkv_weight, dw.qkv_bias, dqkv_rows,
+  linears_.backward_weight(qkv, dw.qkv_weight, attention_sums ? Tensor() : dw.qkv_bias, dqkv_rows,
                            {.rows = gathered_rows(a.ln1)}, accumulate);
   wait_for_sums();
   const Branch in = branch_before(i, batch, /*training=*/true);

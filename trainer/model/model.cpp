@@ -296,6 +296,7 @@ WorkspaceShape Model::workspace_shape(int64_t num_parameters) const {
   w.has_glu = shape_.glu != Glu::kNone;
   w.has_fc1_bias = shape_.has_biases;
   w.has_qkv_bias = shape_.has_qkv_bias;
+  w.attention_sums_qkv_bias = shape_.attention_sums_qkv_bias();
   if (shape_.fp8) {
     w.fp8_gradients = shape_.fp8->gradients;
     w.has_fp8_weight_gradients = shape_.fp8->has_weight_gradients;

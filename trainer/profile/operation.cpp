@@ -244,7 +244,8 @@ Operation attention_backward_operation(const AttentionBackward& a) {
           .sizes = {B, T, H, D},
           .dtype = a.qkv.dtype(),
           .flops = a.document_bounds ? 0 : 5 * product({B, H, T, T, D}),
-          .bytes = bytes_of({a.dqkv, a.dout, a.out, a.lse, a.kept, a.qkv, a.document_bounds})};
+          .bytes = bytes_of({a.dqkv, a.dout, a.out, a.lse, a.kept, a.qkv, a.document_bounds}) +
+                   (a.accumulate ? 2 : 1) * bytes_of({a.dqkv_bias})};
 }
 
 Operation cross_entropy_operation(const char* name, Tensor logits, Tensor statistics,

@@ -1,10 +1,12 @@
 // Attention's entry points: they check sizes, lay out the workspace and choose the kernels.
+#include <algorithm>
 #include <limits>
 #include <stdexcept>
 #include <string>
 
 #include "kernels/cuda/attention/arguments.h"
 #include "kernels/cuda/attention/attention.h"
+#include "kernels/cuda/attention/bias_sums.h"
 #include "kernels/cuda/attention/mma.cuh"
 #include "kernels/cuda/attention/turns.cuh"
 #include "kernels/cuda/memory_bound/check.h"
@@ -95,11 +97,17 @@ int64_t row_values_bytes(int64_t B, int64_t T, int64_t H) {
   return 2 * B * H * padded_length(T) * static_cast<int64_t>(sizeof(float));
 }
 
-// Only tiles of up to 128 columns have a kernel whose blocks add to dQ in turns (hopper_backward.cuh).
-TurnLayout turn_layout(int64_t B, int64_t T, int64_t H, int64_t head_size) {
+// Returns the columns of a head's tile where these are up to 128, else 0: only such tiles have a kernel whose blocks
+// add to dQ in turns and sum the gradient of the bias (hopper_backward.cuh).
+int64_t fused_columns(int64_t head_size) {
   int64_t columns = 0;
   choose_tile(head_size, [&](auto tile_columns, auto) { columns = tile_columns(); });
-  return {B, T, columns <= 128 ? H : 0, columns};
+  return columns <= 128 ? columns : 0;
+}
+
+TurnLayout turn_layout(int64_t B, int64_t T, int64_t H, int64_t head_size) {
+  const int64_t columns = fused_columns(head_size);
+  return {B, T, columns > 0 ? H : 0, std::max<int64_t>(columns, 1)};
 }
 
 }  // namespace
@@ -141,6 +149,7 @@ void allow_shared_memory(const void* kernel, int num_bytes, const char* name) {
 }
 
 void backward_rows(cudaStream_t stream, const Params& params, DType x) {
+  if (params.bias.values_from_dout) return backward_rows_with_sums(stream, params, x);
   const int64_t num_rows = padded_length(params.T) * params.B * params.H;
   if (x == DType::kFloat32) {
     attention_backward_rows_fp32_kernel<<<static_cast<unsigned>((num_rows + 7) / 8), 256, 0,
@@ -156,9 +165,14 @@ void backward_rows(cudaStream_t stream, const Params& params, DType x) {
 
 }  // namespace attention
 
-int64_t attention_workspace_bytes(int64_t B, int64_t T, int64_t H, int64_t D) {
+int64_t attention_workspace_bytes(int64_t B, int64_t T, int64_t H, int64_t D, bool sums_bias) {
   const attention::TurnLayout turns = attention::turn_layout(B, T, H, D);
-  return attention::row_values_bytes(B, T, H) + turns.counter_bytes + turns.sum_bytes;
+  const int64_t num_bytes =
+      attention::row_values_bytes(B, T, H) + turns.counter_bytes + turns.sum_bytes;
+  if (!sums_bias) return num_bytes;
+  const int64_t columns = attention::fused_columns(D);
+  return std::max(num_bytes + attention::bias_sums_bytes(B, T, H, columns),
+                  dqkv_bias_scratch_bytes(B, T, H, D));
 }
 
 void attention_forward(cudaStream_t stream, const Attention& args) {
@@ -180,36 +194,63 @@ void attention_forward(cudaStream_t stream, const Attention& args) {
   }
 }
 
-void attention_backward(cudaStream_t stream, const AttentionBackward& args, void* workspace) {
+namespace {
+
+attention::Params backward_params(const AttentionBackward& args, void* workspace) {
   attention::Params params =
       attention::checked_params(args.qkv, args.document_bounds, args.slopes, Heads{}, args.scale,
                                 Dropout{.p = args.dropout_p});
-  params.kept = args.kept.as<uint32_t>();
-  params.dqkv = args.dqkv.data();
   params.dout = args.dout.data();
   params.out_in = args.out.data();
+  params.dqkv = args.dqkv.data();
   params.lse = args.lse.as<float>();
+  params.kept = args.kept.as<uint32_t>();
   params.lse2 = static_cast<float*>(workspace);
   params.delta =
-      params.lse2 + static_cast<int64_t>(params.B) * params.H * attention::padded_length(params.T);
+      params.lse2 + attention::padded_length(params.T) * static_cast<int64_t>(params.B) * params.H;
   const attention::TurnLayout turns =
       attention::turn_layout(params.B, params.T, params.H, params.head_size);
-  uint8_t* counters =
-      static_cast<uint8_t*>(workspace) + attention::row_values_bytes(params.B, params.T, params.H);
+  char* const counters =
+      static_cast<char*>(workspace) + attention::row_values_bytes(params.B, params.T, params.H);
   params.turns = reinterpret_cast<int*>(counters);
   params.num_turns = static_cast<int>(turns.num_counters);
   params.dq_sums = reinterpret_cast<float*>(counters + turns.counter_bytes);
   params.num_slots = turns.num_slots;
-  const bool drop = args.dropout_p > 0;
-  if (args.qkv.dtype() == DType::kFloat32) {
-    attention::backward_rows(stream, params, args.qkv.dtype());
+  const int64_t columns = attention::fused_columns(params.head_size);
+  if (args.dqkv_bias && columns > 0 && args.qkv.dtype() != DType::kFloat32) {
+    params.bias = attention::bias_sums(params, columns, args.dropout_p > 0,
+                                       params.dq_sums + turns.sum_bytes / 4);
+  }
+  return params;
+}
+
+// Returns whether the kernels left the partial sums of params.bias.
+bool run_backward(cudaStream_t stream, const attention::Params& params, DType x, bool drop) {
+  if (x == DType::kFloat32) {
+    attention::backward_rows(stream, params, x);
     attention::backward_fp32(stream, params, drop);
-  } else {
-    attention::choose_element(args.qkv.dtype(), [&](auto element) {
-      attention::choose_tile(params.head_size, [&](auto columns, auto padded) {
-        attention::backward_16bit<decltype(element), columns(), padded()>(stream, params, drop);
-      });
+    return false;
+  }
+  bool has_sums = false;
+  attention::choose_element(x, [&](auto element) {
+    attention::choose_tile(params.head_size, [&](auto columns, auto padded) {
+      has_sums =
+          attention::backward_16bit<decltype(element), columns(), padded()>(stream, params, drop);
     });
+  });
+  return has_sums;
+}
+
+}  // namespace
+
+void attention_backward(cudaStream_t stream, const AttentionBackward& args, void* workspace) {
+  const attention::Params params = backward_params(args, workspace);
+  const bool has_sums = run_backward(stream, params, args.qkv.dtype(), args.dropout_p > 0);
+  if (!args.dqkv_bias) return;
+  if (has_sums) {
+    attention::add_bias_sums(stream, args.dqkv_bias, params, args.accumulate);
+  } else {
+    sum_dqkv(stream, args, workspace);
   }
 }
 

@@ -17,8 +17,8 @@
 
 namespace weft::cuda {
 
-// Returns the bytes of scratch that backward needs.
-int64_t attention_workspace_bytes(int64_t B, int64_t T, int64_t H, int64_t D);
+// Returns the bytes of scratch that backward needs, with or without dqkv_bias.
+int64_t attention_workspace_bytes(int64_t B, int64_t T, int64_t H, int64_t D, bool sums_bias);
 
 void attention_forward(cudaStream_t stream, const Attention& args);
 // `workspace` is device memory of attention_workspace_bytes(), 256-byte aligned; its content is

@@ -27,10 +27,11 @@ struct FusedShape {
   static constexpr int kTileBytes = 64 * D * 2;
   static constexpr int kScoreBytes = kGroups * 64 * 64 * 2;
   static constexpr int kSumBytes = 64 * D * 4;
+  static constexpr int kBiasBytes = D * 4;
   static constexpr int kMaskBytes = kBlocks * kGroups * kMaskTileBytes;
   static constexpr int shared_bytes(bool dropout) {
     return kSharedAlignment + kOwn * kGroups * 2 * kTileBytes + kScores * kScoreBytes +
-           kGroups * kSumBytes +
+           kGroups * kSumBytes + kBiasBytes +
            kStages * (kBlocks * 2 * kTileBytes + 2 * kStep * 4 + (dropout ? kMaskBytes : 0));
   }
   static_assert(kTurnKeys == 64 * kGroups && kMaskTile == 64);
@@ -112,18 +113,25 @@ struct BackwardMemory {
     return barriers + 16 * (Shape::kOwn + Shape::kStages + Shape::kGroups) + 8 * group;
   }
 
+  // --- sums of the columns of an item's dQ ---
+  __device__ uint32_t bias() const {
+    return rows_base() + Shape::kStages * 2 * Shape::kStep * 4 +
+           (kDropout ? Shape::kStages * Shape::kMaskBytes : 0);
+  }
+
   __device__ uint32_t stage_base() const { return sums(0) + Shape::kGroups * Shape::kSumBytes; }
   __device__ uint32_t rows_base() const {
     return stage_base() + Shape::kStages * Shape::kBlocks * 2 * Shape::kTileBytes;
   }
 
-  // One thread initialises the barriers. Every warp of the warpgroups and both adding warps read the item.
-  __device__ void init_barriers() const {
+  // One thread initialises the barriers. Every warp of the warpgroups, both adding warps and the one that sums columns
+  // of dQ read the item.
+  __device__ void init_barriers(bool sums_columns) const {
     constexpr int kWarps = 4 * Shape::kGroups;
-    own().init(1, kWarps + Shape::kGroups);
+    own().init(1, kWarps + Shape::kGroups + sums_columns);
     stages().init(1, kWarps);
     for (int group = 0; group < Shape::kGroups; ++group) {
-      sums_barriers(group).init(4, 1);
+      sums_barriers(group).init(4, 1 + sums_columns);
       init_barrier(read_back(group), 1);
     }
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");

@@ -109,9 +109,41 @@ struct ScoreTile {
   }
 };
 
+// Adds dV over a warp's 16 keys.
+template <class Shape>
+__device__ inline void sum_values(const float (&dv)[Shape::D / 8][4],
+                                  float (*value_sums)[Shape::D]) {
+  constexpr int kN = Shape::D / 8;
+  const int lane = threadIdx.x & 31, warp = threadIdx.x / 32 % 4;
+  // Lanes of equal (lane & 3) hold the same columns. They exchange halves of what they hold.
+  float half[kN][1], quarter[kN / 2][2];
+  const bool upper_half = lane & 16, upper_quarter = lane & 8;
+#pragma unroll
+  for (int n = 0; n < kN; ++n) {
+    const float even = dv[n][0] + dv[n][2], odd = dv[n][1] + dv[n][3];
+    half[n][0] =
+        (upper_half ? odd : even) + __shfl_xor_sync(0xFFFFFFFFu, upper_half ? even : odd, 16);
+  }
+#pragma unroll
+  for (int n = 0; n < kN / 2; ++n) {
+    const float low = half[2 * n][0], high = half[2 * n + 1][0];
+    quarter[n][0] =
+        (upper_quarter ? high : low) + __shfl_xor_sync(0xFFFFFFFFu, upper_quarter ? low : high, 8);
+    quarter[n][0] += __shfl_xor_sync(0xFFFFFFFFu, quarter[n][0], 4);
+    const int column = (2 * n + upper_quarter) * 8 + (lane & 3) * 2 + upper_half;
+    if ((lane & 4) == 0) value_sums[warp][column] = quarter[n][0];
+  }
+}
+
 template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
 __device__ inline void multiply_tiles(const Params& p,
                                       const BackwardMemory<Shape, kDropout>& memory, int group) {
+  // Without dropout the sums of dV are those of dO (bias_sums.h).
+  [[maybe_unused]] float(*value_sums)[Shape::D] = nullptr;
+  if constexpr (kDropout) {
+    __shared__ float of_warps[Shape::kGroups][4][Shape::D];
+    value_sums = of_warps[group];
+  }
   using Element = typename Shape::Element;
   constexpr int D = Shape::D, kBlocks = Shape::kBlocks, kN = 8;
   // Groups of products that may run while the oldest one is waited for: two of scores for each block of the step, of
@@ -272,6 +304,20 @@ __device__ inline void multiply_tiles(const Params& p,
     const float keep_scale[1][2] = {{p.dropout.keep_scale, p.dropout.keep_scale}};
     Element* dk_out = head.dq + head.size + group_key * head.token_stride;
     const Tile<D> results{v_tile.base};
+    if constexpr (kDropout) {
+      if (p.bias.of_values != nullptr) {
+        sum_values<Shape>(dv[0], value_sums);
+        sync_warpgroup();
+        const int column = threadIdx.x % 128;
+        if (column < D) {
+          float sum = 0;
+#pragma unroll
+          for (int warp = 0; warp < 4; ++warp) sum += value_sums[warp][column];
+          p.bias.values(b, 2 * item.tile + group, p.H, item.bh % p.H)[column] =
+              sum * p.dropout.keep_scale;
+        }
+      }
+    }
     store_rows<Shape::kPadded, D, 1>(dv, keep_scale, results, warp_row, dk_out + head.size,
                                      head.token_stride, p.T - group_key, head.size);
     store_rows<Shape::kPadded, D, 1>(dk, row_scale, results, warp_row, dk_out, head.token_stride,

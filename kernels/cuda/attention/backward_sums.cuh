@@ -1,6 +1,7 @@
 // The part of backward on Hopper that adds an item's dQ to those of other items: one warp for each
 // warpgroup brings the sums of its blocks to memory when their turn has come (turns.cuh), while the
-// warpgroup goes on. The last item's turn reads the finished sums back and writes dQ.
+// warpgroup goes on. The last item's turn reads the finished sums back and writes dQ. One more warp sums its columns
+// where the gradient of a bias is wanted (bias_sums.h).
 #pragma once
 
 #include "kernels/cuda/attention/backward.cuh"
@@ -65,6 +66,20 @@ __device__ inline void write_query_gradients(const Params& p, int bh, int first_
   }
 }
 
+// Whether an item is the last one to add to dQ of a block, and the only one.
+template <class Shape, bool kDocuments>
+struct LastTurn {
+  bool is_last, is_only;
+
+  __device__ LastTurn(const Params& p, Item item, int block) {
+    const int step_query = block / Shape::kBlocks * Shape::kStep;
+    const int first_tile =
+        kDocuments ? uniform(first_key_of(p, item.bh / p.H, step_query)) / kTurnKeys : 0;
+    is_last = item.tile == first_tile;
+    is_only = is_last && item.tile == block * kTurnQueries / kTurnKeys;
+  }
+};
+
 template <class Shape, bool kDropout, bool kDocuments>
 __device__ inline void add_query_gradients(const Params& p,
                                            const BackwardMemory<Shape, kDropout>& memory,
@@ -87,10 +102,8 @@ __device__ inline void add_query_gradients(const Params& p,
       if (count++ % Shape::kGroups != group) continue;
       const int first_query = block * kTurnQueries;
       const Turn turn(p, item, block);
-      const int step_query = block / Shape::kBlocks * Shape::kStep;
-      const int first_tile =
-          kDocuments ? uniform(first_key_of(p, item.bh / p.H, step_query)) / kTurnKeys : 0;
-      const bool is_last = item.tile == first_tile, is_only = is_last && turn.is_first();
+      const LastTurn<Shape, kDocuments> last(p, item, block);
+      const bool is_last = last.is_last, is_only = is_last && turn.is_first();
       float* of_slot =
           p.dq_sums + (static_cast<int64_t>(item.bh % p.num_slots) * num_blocks + block) * kFloats;
       // Lanes do not meet again by themselves after the leader's wait. All must have seen that the sums are
@@ -129,6 +142,80 @@ __device__ inline void add_query_gradients(const Params& p,
       if (leader) turn.pass(is_last);
       __syncwarp();
       ++num_own;
+    }
+  }
+}
+
+// Adds 64 rows of dQ to the sums of its columns that lie at `bias`, or replaces these where `assigns`.
+template <class Shape>
+__device__ inline void add_columns(uint32_t bias, uint32_t sums, bool assigns) {
+  const int lane = threadIdx.x & 31;
+  const bool takes_odd = lane & 16;
+#pragma unroll 2
+  for (int n = 0; n < Shape::D / 8; ++n) {
+    float even = 0, odd = 0;
+#pragma unroll
+    for (int warp = 0; warp < 4; ++warp) {
+      float v[4];
+      asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];"
+                   : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3])
+                   : "r"(sums + (n * 128 + warp * 32 + lane) * 16)
+                   : "memory");
+      even += v[0] + v[2];
+      odd += v[1] + v[3];
+    }
+    float sum = (takes_odd ? odd : even) + __shfl_xor_sync(0xFFFFFFFFu, takes_odd ? even : odd, 16);
+    sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 8);
+    sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 4);
+    const uint32_t column = bias + (n * 8 + (lane & 3) * 2 + takes_odd) * 4;
+    if ((lane & 12) == 0) store_float(column, assigns ? sum : load_float(column) + sum);
+  }
+}
+
+// Sums the columns of dQ that an item finishes, beside the warps that write them. One warp does it, in the order of
+// queries, so that equal calls give equal bits.
+template <class Shape, bool kDropout, bool kDocuments>
+__device__ inline void sum_query_gradients(const Params& p,
+                                           const BackwardMemory<Shape, kDropout>& memory) {
+  const int lane = threadIdx.x & 31;
+  const uint32_t bias = memory.bias();
+  int count = 0;  // of blocks
+  int num_own[2] = {}, num_read_back[2] = {};
+  for (int i = 0;; ++i) {
+    memory.own().wait_full(i);
+    const int ticket = memory.item(i);
+    __syncwarp();
+    if (lane == 0) arrive(memory.own().empty(i));
+    if (ticket < 0) return;
+    const Item item = item_of(p, ticket);
+    const Steps<Shape, kDocuments> steps(p, item);
+    bool has_sums = false;
+    for (int block = steps.begin * Shape::kBlocks; block < steps.end * Shape::kBlocks; ++block) {
+      const int group = count++ % Shape::kGroups;
+      const int number = group == 0 ? num_own[0]++ : num_own[1]++;
+      const LastTurn<Shape, kDocuments> last(p, item, block);
+      // It takes part in every use of the sums, so that it cannot be two phases late.
+      memory.sums_barriers(group).wait_full(number);
+      if (last.is_last) {
+        if (!last.is_only) {
+          const int use = group == 0 ? num_read_back[0]++ : num_read_back[1]++;
+          wait_barrier(memory.read_back(group), use & 1);
+        }
+        __syncwarp();
+        add_columns<Shape>(bias, memory.sums(group), !has_sums);
+        has_sums = true;
+        fence_shared_async();
+      }
+      __syncwarp();
+      if (lane == 0) arrive(memory.sums_barriers(group).empty(number));
+    }
+    // Without documents, the first tile's item is the last one for all blocks.
+    if (kDocuments || item.tile == 0) {
+      float* row = p.bias.queries(item.bh / p.H, item.tile, p.H, item.bh % p.H);
+#pragma unroll 1
+      for (int column = lane; column < Shape::D; column += 32)
+        row[column] = has_sums ? load_float(bias + column * 4) * p.scale : 0;
+      __syncwarp();
     }
   }
 }

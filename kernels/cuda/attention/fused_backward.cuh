@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
   __shared__ int items[Shape::kOwn];
   extern __shared__ uint8_t shared[];
   const Memory memory{aligned_shared(shared), shared_address(barriers), items};
-  if (threadIdx.x == 0) memory.init_barriers();
+  if (threadIdx.x == 0) memory.init_barriers(p.bias.of_queries != nullptr);
   __syncthreads();
   const int group = warpgroup_index();
   // The warpgroups that multiply take registers from the third one.
@@ -86,8 +86,11 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
     const int warp = uniform(static_cast<int>(threadIdx.x) / 32 % 4);
     if (warp < Shape::kGroups) {
       add_query_gradients<Shape, kDropout, kDocuments>(p, memory, warp);
-    } else if (warp == Shape::kGroups && (threadIdx.x & 31) == 0) {
-      load_tiles<Shape, kDropout, kDocuments>(p, memory, qkv_map, dout_map);
+    } else if (warp == Shape::kGroups) {
+      if ((threadIdx.x & 31) == 0)
+        load_tiles<Shape, kDropout, kDocuments>(p, memory, qkv_map, dout_map);
+    } else if (p.bias.of_queries != nullptr) {
+      sum_query_gradients<Shape, kDropout, kDocuments>(p, memory);
     }
   }
 #endif

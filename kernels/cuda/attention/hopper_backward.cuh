@@ -458,16 +458,18 @@ struct BackwardShapes<Element, 160> {
 };
 
 template <typename Element, int D, bool kPadded>
-void backward_16bit(cudaStream_t stream, const Params& params, bool dropout) {
+bool backward_16bit(cudaStream_t stream, const Params& params, bool dropout) {
   using Shapes = BackwardShapes<Element, D>;
   using Query = PaddedIf<typename Shapes::Query, kPadded>;
   using Key = PaddedIf<typename Shapes::Key, kPadded>;
   using SmallQuery = PaddedIf<typename Shapes::SmallQuery, kPadded>;
   using SmallKey = PaddedIf<typename Shapes::SmallKey, kPadded>;
+  bool is_fused = false;
   choose_kernel(params, dropout, [&](auto drops, auto documents, auto alibi) {
     if constexpr (D <= 128) {
       using Fused = PaddedIf<typename Shapes::Fused, kPadded>;
-      if (launch_fused_backward<Fused, drops(), documents(), alibi()>(stream, params)) return;
+      is_fused = launch_fused_backward<Fused, drops(), documents(), alibi()>(stream, params);
+      if (is_fused) return;
     } else {
       using HopperQuery = PaddedIf<typename Shapes::HopperQuery, kPadded>;
       using HopperKey = PaddedIf<typename Shapes::HopperKey, kPadded>;
@@ -478,12 +480,15 @@ void backward_16bit(cudaStream_t stream, const Params& params, bool dropout) {
     }
     const void* kernel = reinterpret_cast<const void*>(
         attention_backward_key_kernel<Key, drops(), documents(), alibi()>);
+    Params without_sums = params;
+    without_sums.bias = {};
     if (fits_shared_memory(kernel, Key::kSharedBytes)) {
-      launch_backward<Query, Key, drops(), documents(), alibi()>(stream, params);
+      launch_backward<Query, Key, drops(), documents(), alibi()>(stream, without_sums);
     } else {
-      launch_backward<SmallQuery, SmallKey, drops(), documents(), alibi()>(stream, params);
+      launch_backward<SmallQuery, SmallKey, drops(), documents(), alibi()>(stream, without_sums);
     }
   });
+  return is_fused && params.bias.of_queries != nullptr;
 }
 
 }  // namespace weft::cuda::attention

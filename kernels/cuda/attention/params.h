@@ -37,6 +37,23 @@ inline DropoutArgs dropout_args(const Dropout& dropout) {
           dropout_threshold(dropout.p), dropout_scale(dropout.p)};
 }
 
+// Where partial sums of the gradient of a bias lie (bias_sums.h): rows of H heads of as many columns as a tile has. They
+// are null where nobody wants them.
+struct BiasSums {
+  float* of_queries = nullptr;  // (B, query_rows, H, columns)
+  float* of_values = nullptr;   // (B, value_rows, H, columns)
+  int query_rows = 0, value_rows = 0;
+  int columns = 0;
+  bool values_from_dout = false;  // else the fused kernel adds up dV
+
+  WEFT_HOST_DEVICE float* queries(int b, int row, int H, int h) const {
+    return of_queries + ((static_cast<int64_t>(b) * query_rows + row) * H + h) * columns;
+  }
+  WEFT_HOST_DEVICE float* values(int b, int row, int H, int h) const {
+    return of_values + ((static_cast<int64_t>(b) * value_rows + row) * H + h) * columns;
+  }
+};
+
 struct Params {
   const void* qkv = nullptr;   // (B,T,H,3,D)
   const void* dout = nullptr;  // (B,T,H,D), backward only
@@ -59,6 +76,7 @@ struct Params {
   float* dq_sums = nullptr;  // (num_slots, blocks, 64 * D)
   int* turns = nullptr;      // the ticket and (num_slots, blocks)
   int num_slots = 0, num_turns = 0;
+  BiasSums bias;  // backward on Hopper only
 };
 
 // Calls function(std::true_type{}) or function(std::false_type{}).
@@ -173,8 +191,9 @@ void choose_tile(int64_t head_size, Function function) {
 // instances/: they compile slowly.
 template <typename Element, int D, bool kPadded = false>
 void forward_16bit(cudaStream_t stream, const Params& params, bool dropout);
+// Backward returns whether it left the partial sums of params.bias.
 template <typename Element, int D, bool kPadded = false>
-void backward_16bit(cudaStream_t stream, const Params& params, bool dropout);
+bool backward_16bit(cudaStream_t stream, const Params& params, bool dropout);
 
 // The fp32 kernels take any of the head sizes.
 void forward_fp32(cudaStream_t stream, const Params& params, bool dropout);

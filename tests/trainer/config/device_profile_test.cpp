@@ -54,6 +54,10 @@ TEST(DeviceProfile, PlansTheWorkspaceOfAGpuClosely) {
       static_cast<double>(find_device_profile("h200").workspace_bytes(shape)) / (1 << 20);
   EXPECT_GE(mib, 64 + 6 + 16) << "lse and delta, and the sums of 64 heads";
   EXPECT_LT(mib, 100);
+  shape.has_qkv_bias = false;
+  const auto without_bias =
+      static_cast<double>(find_device_profile("h200").workspace_bytes(shape)) / (1 << 20);
+  EXPECT_NEAR(mib - without_bias, 3 * 8 * 64 * 12 * 64 * 4 / 1048576.0, 0.01);
 }
 
 // For heads without flash attention scores are in memory: of all heads if they fit, and never of more than 128 MiB,

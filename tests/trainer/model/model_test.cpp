@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "kernels/forwarding_backend.h"
 #include "tests/trainer/model_fixture.h"
 
 namespace weft {
@@ -230,6 +233,64 @@ TEST(ModelGradients, MatchFiniteDifferencesWithLogitsInChunks) {
   TrainerOptions options = small_options_with_dropout();
   options.logits_chunk = 8;
   check_gradients(options);
+}
+
+// Keeps the gradients of queries, keys and values that attention's backward makes.
+class AttentionGradients final : public ForwardingBackend {
+ public:
+  using ForwardingBackend::ForwardingBackend;
+  std::vector<std::vector<float>> of_calls;
+
+  void attention_backward(const AttentionBackward& args) override {
+    EXPECT_TRUE(args.dqkv_bias);
+    ForwardingBackend::attention_backward(args);
+    of_calls.push_back(to_host(*this, args.dqkv));
+  }
+};
+
+// Moving weights along their gradient does not show that a part of it is missing. Attention's operation makes that of
+// the bias of queries, keys and values, over micro-batches, documents and with dropout; that of keys is 0.
+TEST(Model, TheBiasOfQueriesKeysAndValuesGetsTheSumsOfAttentionsGradients) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    for (const bool has_more : {false, true}) {
+      TrainerOptions options = has_more ? small_options_with_dropout() : small_options();
+      options.shape.dtype = dtype;
+      options.shape.masks_other_documents = has_more;
+      TrainerOnDevice model(options, std::make_unique<AttentionGradients>(create_test_backend()));
+      HostBatch batch(options.shape, 3 * options.shape.micro_batch_size);
+      batch.split_documents();
+      model->forward_backward(batch.view());
+      const auto& calls = dynamic_cast<AttentionGradients&>(*model.backend).of_calls;
+      ASSERT_EQ(calls.size(), 3U * 2U);
+      const auto D = static_cast<size_t>(options.shape.head_size);
+      for (const size_t layer : {0U, 1U}) {
+        SCOPED_TRACE(layer);
+        const std::vector<float> bias = to_host(
+            *model.backend,
+            model->gradient(model->parameters().find("decoder.layers." + std::to_string(layer) +
+                                                     ".self_attention.linear_qkv.bias")));
+        ASSERT_EQ(bias.size(), 3 * 3 * D);
+        for (const size_t part : {0U, 1U, 2U}) {
+          std::vector<float> own, wanted;
+          for (size_t i = 0; i < bias.size(); ++i) {
+            if (i / D % 3 != part) continue;
+            double sum = 0;
+            for (size_t call = 1 - layer; call < calls.size(); call += 2) {
+              for (size_t j = i; j < calls[call].size(); j += bias.size())
+                sum += static_cast<double>(calls[call][j]);
+            }
+            own.push_back(bias[i]);
+            wanted.push_back(static_cast<float>(sum));
+          }
+          if (part == 1) {
+            EXPECT_EQ(own, std::vector<float>(own.size(), 0.0F));
+          } else {
+            EXPECT_LE(relative_error(own, wanted), dtype == DType::kFloat32 ? 1e-5 : 2e-2) << part;
+          }
+        }
+      }
+    }
+  }
 }
 
 TEST(Model, LossAndGradientsDoNotDependOnMicroBatching) {

@@ -53,6 +53,9 @@ TEST(Operation, AttentionCountsTheCausalHalfWithTwoProductsForwardAndFiveBackwar
       attention_backward_operation({.dqkv = qkv, .dout = att, .out = att, .lse = lse, .qkv = qkv});
   EXPECT_EQ(backward.flops, 2.5 * forward.flops);
   EXPECT_EQ(backward.bytes, 2.0 * (3 + 3 + 1 + 1) * B * T * H * D + 4.0 * B * H * T);
+  AttentionBackward with_bias{.dqkv = qkv, .dout = att, .out = att, .lse = lse, .qkv = qkv};
+  with_bias.dqkv_bias = fp32({3 * H * D});
+  EXPECT_EQ(attention_backward_operation(with_bias).bytes, backward.bytes + 2 * 4 * 3 * H * D);
 }
 
 TEST(Operation, ElementwiseOperationsMoveEachTensorOnce) {

@@ -117,7 +117,8 @@ struct Variant {
     options.optimizer.has_bf16_moments = has_bf16_moments;
     options.optimizer.seed = options.shape.seed;
     options.num_sample_losses = kGlobalBatch;
-    // Some gradients are rounding alone (a key's bias changes no softmax). With a smaller epsilon
+    // Some gradients are rounding alone (a bias of keys that queries share changes no
+    // softmax). With a smaller epsilon
     // Adam makes whole updates of them, by their signs.
     options.optimizer.eps = 1e-5;
     options.has_loss_mask = masks;

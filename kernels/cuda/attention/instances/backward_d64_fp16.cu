@@ -3,6 +3,6 @@
 
 namespace weft::cuda::attention {
 
-template void backward_16bit<__half, 64>(cudaStream_t stream, const Params& params, bool dropout);
+template bool backward_16bit<__half, 64>(cudaStream_t stream, const Params& params, bool dropout);
 
 }  // namespace weft::cuda::attention

@@ -3,7 +3,7 @@
 
 namespace weft::cuda::attention {
 
-template void backward_16bit<__nv_bfloat16, 96>(cudaStream_t stream, const Params& params,
+template bool backward_16bit<__nv_bfloat16, 96>(cudaStream_t stream, const Params& params,
                                                 bool dropout);
 
 }  // namespace weft::cuda::attention

@@ -3,10 +3,10 @@
 
 namespace weft::cuda::attention {
 
-template void backward_16bit<__nv_bfloat16, 96, /*kPadded=*/true>(cudaStream_t stream,
+template bool backward_16bit<__nv_bfloat16, 96, /*kPadded=*/true>(cudaStream_t stream,
                                                                   const Params& params,
                                                                   bool dropout);
-template void backward_16bit<__half, 96, /*kPadded=*/true>(cudaStream_t stream,
+template bool backward_16bit<__half, 96, /*kPadded=*/true>(cudaStream_t stream,
                                                            const Params& params, bool dropout);
 
 }  // namespace weft::cuda::attention
