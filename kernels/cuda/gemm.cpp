@@ -127,7 +127,7 @@ void Gemm::run(const GemmProblem& problem, const GemmOperands& operands) {
 void Gemm::forget_choices() {
   plans_.clear();
   fused_.clear();
-  own_.clear();
+  for (auto& answers : own_) answers.clear();
 }
 
 Gemm::Plan& Gemm::plan_of(const GemmProblem& problem, const GemmOperands& operands) {

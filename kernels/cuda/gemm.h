@@ -44,7 +44,7 @@ class Gemm {
 
   AlgorithmTable& table() { return table_; }
   const AlgorithmTable& table() const { return table_; }
-  // With timing on, run() and fused_is_faster() time what the table lacks. They wait for the device
+  // With timing on, run(), fused_is_faster() and own_is_faster() time what the table lacks. They wait for the device
   // then, and they take memory: for a copy of the operands and two results.
   void set_timing(bool timing);
   // How many algorithms timing has found to be fast and wrong.
@@ -61,9 +61,10 @@ class Gemm {
   bool fused_is_faster(const GemmProblem& fused, const GemmProblem& plain,
                        const GemmOperands& operands, const std::function<void()>& rest);
 
-  // Returns whether a kernel of our own is faster than `other` at what the problem tells, which both do
-  // and may repeat; both launch on the stream. Without an answer in the table or by timing it is true.
-  bool own_is_faster(const GemmProblem& problem, const std::function<void()>& own,
+  // Returns whether a kernel of our own is faster than `other`. Both launch the problem's product with its epilogue on the
+  // stream, and with `sums` also what adds up the columns of the result; both may be repeated. The answer comes from the
+  // table or from timing; else it is true.
+  bool own_is_faster(const GemmProblem& problem, bool sums, const std::function<void()>& own,
                      const std::function<void()>& other);
 
  private:
@@ -118,7 +119,7 @@ class Gemm {
   int num_refused_ = 0;
   void* workspace_ = nullptr;
   std::unordered_map<GemmProblem, std::unique_ptr<Plan>, Hash> plans_;
-  std::unordered_map<GemmProblem, bool, Hash> fused_, own_;
+  std::unordered_map<GemmProblem, bool, Hash> fused_, own_[2];  // own_[1]: with sums
 };
 
 }  // namespace weft::cuda

@@ -91,10 +91,11 @@ bool Gemm::fused_is_faster(const GemmProblem& fused, const GemmProblem& plain,
   return answer;
 }
 
-bool Gemm::own_is_faster(const GemmProblem& problem, const std::function<void()>& own,
+bool Gemm::own_is_faster(const GemmProblem& problem, bool sums, const std::function<void()>& own,
                          const std::function<void()>& other) {
-  if (const auto it = own_.find(problem); it != own_.end()) return it->second;
-  const std::string key = key_of(problem) + ",own";
+  auto& answers = own_[sums ? 1 : 0];
+  if (const auto it = answers.find(problem); it != answers.end()) return it->second;
+  const std::string key = key_of(problem) + (sums ? ",own+sums" : ",own");
   std::optional<std::string> known = find_choice(key);
   if (!known && timing_) {
     own();
@@ -113,7 +114,7 @@ bool Gemm::own_is_faster(const GemmProblem& problem, const std::function<void()>
     find_choice(key_of(plain));
   }
   const bool answer = !known || *known == "1";
-  own_.emplace(problem, answer);
+  answers.emplace(problem, answer);
   return answer;
 }
 

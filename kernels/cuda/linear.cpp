@@ -4,7 +4,7 @@
 //   dgrad     dinp (I,N) = weight (I,O)   * dout (O,N)
 //   wgrad  dweight (I,O) = inp    (I,N)   * dout (O,N)^T
 // Epilogues compute bias, GELU's derivative and the bias gradient where the product with them is
-// faster than with a kernel after it.
+// faster than with a kernel after it. On Hopper products of our own compute GELU beside them (products/).
 #include "kernels/check_shapes.h"
 #include "kernels/cuda/backend.h"
 #include "kernels/cuda/memory_bound/check.h"
@@ -90,11 +90,8 @@ void CudaBackend::linear_gelu_forward(Tensor out, Tensor pre, Tensor inp, Tensor
                   .bias = bias.data()},
                  pre.dtype(), sizes);
   };
-  if (gemm_->own_is_faster(forward_problem(pre, inp, Epilogue::kBias), own, in_two_steps)) {
-    own();
-  } else {
-    in_two_steps();
-  }
+  const GemmProblem problem = forward_problem(pre, inp, Epilogue::kBias);
+  gemm_->own_is_faster(problem, /*sums=*/false, own, in_two_steps) ? own() : in_two_steps();
 }
 
 void CudaBackend::linear_gelu_backward_input(Tensor dpre, Tensor dbias, Tensor dout, Tensor weight,
@@ -123,12 +120,8 @@ void CudaBackend::linear_gelu_backward_input(Tensor dpre, Tensor dbias, Tensor d
                           dpre.dtype(), sizes);
     if (dbias) sum_partials(compute_, {dbias.as<float>()}, sums, num_sum_rows(N), I, I, accumulate);
   };
-  if (gemm_->own_is_faster(input_gradient_problem(dpre, dout, Epilogue::kDGelu), own,
-                           by_cublaslt)) {
-    own();
-  } else {
-    by_cublaslt();
-  }
+  const GemmProblem problem = input_gradient_problem(dpre, dout, Epilogue::kDGelu);
+  gemm_->own_is_faster(problem, !dbias.empty(), own, by_cublaslt) ? own() : by_cublaslt();
 }
 
 void CudaBackend::gelu_backward_input(Tensor dpre, Tensor dout, Tensor weight, Tensor pre,

@@ -33,9 +33,9 @@ std::vector<Layer> layers_of(const WorkspaceShape& shape) {
     if (layer.I > 0 && layer.O > 0) layers.push_back(layer);
   };
   const bool has_qkv_dbias = shape.has_qkv_bias && !shape.attention_sums_qkv_bias;
-  // The gradient of GELU's input sums up that of fc1's bias, but in fp8.
-  const bool has_fc1_dbias = shape.has_fc1_bias && (shape.has_glu || shape.fp8_gradients);
-  const bool gelu = !shape.has_glu;
+  // In fp8 GELU belongs to the quantizing. Else the gradient of its input sums up that of fc1's bias.
+  const bool gelu = !shape.has_glu && !shape.fp8_gradients;
+  const bool has_fc1_dbias = shape.has_fc1_bias && !gelu;
   add({C, shape.qkv_size(), shape.has_qkv_bias, has_qkv_dbias, false, false});  // qkv
   add({A, C, false, false, false, false});                                      // proj
   add({C, shape.fc1_size(), shape.has_fc1_bias, has_fc1_dbias, false, gelu});   // fc1

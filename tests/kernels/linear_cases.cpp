@@ -34,6 +34,11 @@ struct Inputs {
         dpre_sums(random_values(s.I, 9, DType::kFloat32)) {}
 };
 
+Values scaled(Values values, double scale) {
+  for (double& value : values) value *= scale;
+  return values;
+}
+
 OpCase forward(DType x, Shape s, bool with_bias) {
   const std::string name = shape_name("linear_forward", x, s) + (with_bias ? "_bias" : "");
   return {name,
@@ -108,10 +113,12 @@ OpCase backward_input(DType x, Shape s) {
           }};
 }
 
-OpCase gelu_backward_input(DType x, Shape s, Gelu gelu, bool with_bias, bool accumulate) {
+// With large numbers GELU is linear or 0.
+OpCase gelu_backward_input(DType x, Shape s, Gelu gelu, bool with_bias, bool accumulate,
+                           double scale = 1) {
   const std::string name = shape_name("linear_gelu_backward_input", x, s) +
                            (gelu == Gelu::kErf ? "_erf" : "_tanh") + (with_bias ? "_bias" : "") +
-                           (accumulate ? "_accumulate" : "");
+                           (accumulate ? "_accumulate" : "") + (scale > 1 ? "_large" : "");
   return {name,
           [=](Backend& backend) -> Outputs {
             const Inputs in(x, s);
@@ -120,11 +127,10 @@ OpCase gelu_backward_input(DType x, Shape s, Gelu gelu, bool with_bias, bool acc
             const Tensor dbias = arrays.make(DType::kFloat32, {s.I}, in.dpre_sums);
             backend.linear_gelu_backward_input(
                 dpre, with_bias ? dbias : Tensor(), arrays.make(x, {s.N, s.O}, in.dout),
-                arrays.make(x, {s.O, s.I}, in.weight), arrays.make(x, {s.N, s.I}, in.pre), gelu,
-                accumulate);
-            // The sums may be those of rounded numbers.
+                arrays.make(x, {s.O, s.I}, in.weight),
+                arrays.make(x, {s.N, s.I}, scaled(in.pre, scale)), gelu, accumulate);
             Output sums = arrays.output("dbias", dbias);
-            sums.dtype = x;
+            if (with_bias) sums.dtype = x;  // They may be those of rounded numbers.
             return {arrays.output("dpre", dpre), sums};
           },
           [=]() -> Outputs {
@@ -132,7 +138,7 @@ OpCase gelu_backward_input(DType x, Shape s, Gelu gelu, bool with_bias, bool acc
             const auto f = [&](const Values& pre) {
               return reference::linear(reference::gelu(pre, gelu), in.weight, {}, s.I, s.O);
             };
-            const Values dpre = reference::gradient(f, in.pre, in.dout);
+            const Values dpre = reference::gradient(f, scaled(in.pre, scale), in.dout);
             Values dbias = in.dpre_sums;
             if (with_bias && !accumulate) dbias.assign(dbias.size(), 0);
             for (size_t i = 0; with_bias && i < dpre.size(); ++i)
@@ -270,9 +276,15 @@ void add_linear_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
   }
   if (x == DType::kFloat16) cases.push_back(product_that_overflows({5, 16, 24}));
   if (sizes == Sizes::kDevice) {
-    // These have more tiles than a Hopper GPU computes at a time.
-    cases.push_back(linear_gelu_forward(x, {3000, 264, 2056}, Gelu::kTanh, true));
-    cases.push_back(gelu_backward_input(x, {3000, 2056, 264}, Gelu::kTanh, true, true));
+    // Each of a Hopper GPU's blocks computes up to four tiles of the first, and of the others part of one.
+    for (const Shape& s : {Shape{6000, 256, 2056}, {1, 256, 8}, {130, 512, 40}}) {
+      cases.push_back(linear_gelu_forward(x, s, Gelu::kTanh, true));
+      cases.push_back(gelu_backward_input(x, {s.N, s.O, s.I}, Gelu::kTanh, true, true));
+    }
+    for (const Shape& s : {Shape{130, 264, 64}, {130, 264, 320}}) {
+      if (x != DType::kFloat32)
+        cases.push_back(gelu_backward_input(x, s, Gelu::kTanh, true, true, /*scale=*/512));
+    }
     // The columns of heads that are no multiples of 8: of queries, keys and values, and of attention's output.
     for (const Shape& s : {Shape{65, 200, 435}, {256, 145, 264}, {130, 145, 435}}) {
       for (const bool with_bias : {false, true}) {

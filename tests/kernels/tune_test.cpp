@@ -155,6 +155,31 @@ TEST_F(TuneTest, GeluBesideAProductHasTheBitsOfItsKernel) {
   }
 }
 
+// Products of our own and cuBLASLt's ways agree, and the table says which one runs.
+TEST_F(TuneTest, OwnProductsAgreeWithCublaslts) {
+  const auto tuned = create_cuda_backend(0, folder_ / "algorithms");
+  tuned->tune(kShape);
+  const std::string text = tuned->algorithms();
+  const auto with_own = [&](char answer) {
+    std::string changed = text;
+    int count = 0;
+    for (const std::string ending : {",own ", ",own+sums "}) {
+      for (size_t at = 0; (at = changed.find(ending, at)) != std::string::npos; ++count) {
+        at += ending.size();
+        changed[at] = answer;
+      }
+    }
+    EXPECT_EQ(count, 2) << text;
+    const auto backend = create_cuda_backend(0, "");
+    backend->use_algorithms(changed);
+    return run_products(*backend);
+  };
+  const auto tolerance = [](DType) {
+    return device_tolerance(DType::kBFloat16, Accuracy::kAttention);
+  };
+  EXPECT_EQ(differences(with_own('1'), with_own('0'), tolerance), "");
+}
+
 // Products of this size are searched at length, beyond what the heuristic names.
 TEST_F(TuneTest, LargeProductsAreRightAndRepeat) {
   constexpr WorkspaceShape kLarge{.B = 8, .T = 1024, .C = 2048, .F = 2048, .x = DType::kBFloat16};

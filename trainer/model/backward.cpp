@@ -109,7 +109,8 @@ void Model::backward_layer(int64_t i, const MicroBatch& batch, bool accumulate) 
   const Tensor dmlp = gather_rows(dbranch());
   linears_.begin_backward(fc2, {.dout = dmlp});
   linears_.backward_weight(fc2, dw.fc2_weight, Tensor(), dmlp, mlp_input(a), accumulate);
-  Tensor fc1_dbias = dw.fc1_bias;  // which the gradient of fc1's weight is to sum
+  Tensor fc1_dbias =
+      dw.fc1_bias;  // It is left to the product for fc1's weight unless GELU's backward sums it.
   if (shape_.glu == Glu::kNone) {
     if (linears_.gelu_backward_input(fc2, dfc1, dw.fc1_bias, dmlp, w.fc2_weight, a.fc1_pre,
                                      shape_.gelu, accumulate))

@@ -74,7 +74,7 @@ class LayerLinears {
   bool keeps_gelu() const { return !is_fp8() || !fp8_->has_weight_gradients; }
 
   void forward(const Place& place, Tensor out, const Input& input, Tensor weight, Tensor bias);
-  // Of fc1: pre = its output, and out = GELU of that, unless it is empty.
+  // Computes fc1's output, `pre`, and GELU of that, `out`, which in fp8 may be empty.
   void gelu_forward(const Place& place, Tensor out, Tensor pre, Tensor inp, Tensor weight,
                     Tensor bias, Gelu gelu);
 
@@ -88,8 +88,8 @@ class LayerLinears {
   };
   void begin_backward(const Place& place, const Gradient& gradient);
   void backward_input(const Place& place, Tensor dinp, Tensor dout, Tensor weight);
-  // Of fc2: dpre = the gradient of fc1's output, whose columns' sums are added to dbias; or in fp8 that of GELU's, and
-  // no sums. Returns whether dbias has them.
+  // Computes the gradient of fc1's output, dpre, from that of fc2's, and adds its columns' sums to dbias; in fp8 dpre is
+  // the gradient of GELU's output, and there are no sums. Returns whether dbias has them.
   bool gelu_backward_input(const Place& place, Tensor dpre, Tensor dbias, Tensor dout,
                            Tensor weight, Tensor pre, Gelu gelu, bool accumulate);
   void backward_weight(const Place& place, Tensor dweight, Tensor dbias, Tensor dout,

@@ -11,7 +11,9 @@
 
 namespace weft::cuda::attention {
 
-PFN_cuTensorMapEncodeTiled_v12000 encode_tiled() {
+namespace {
+
+PFN_cuTensorMapEncodeTiled_v12000 find_encode_tiled() {
   void* function = nullptr;
   cudaDriverEntryPointQueryResult result{};
   const cudaError_t error = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function,
@@ -23,8 +25,14 @@ PFN_cuTensorMapEncodeTiled_v12000 encode_tiled() {
   return reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(function);
 }
 
+}  // namespace
+
+PFN_cuTensorMapEncodeTiled_v12000 encode_tiled() {
+  static const PFN_cuTensorMapEncodeTiled_v12000 function = find_encode_tiled();
+  return function;
+}
+
 CUtensorMap tensor_map(const void* data, int D, int head_size, int num_rows, int T, int B) {
-  static const PFN_cuTensorMapEncodeTiled_v12000 encode = encode_tiled();
   const bool wide = D % 64 == 0;
   const cuuint64_t row_bytes = static_cast<cuuint64_t>(head_size) * 2;
   const cuuint64_t token_bytes = row_bytes * static_cast<cuuint64_t>(num_rows);
@@ -36,10 +44,10 @@ CUtensorMap tensor_map(const void* data, int D, int head_size, int num_rows, int
   const cuuint32_t element_strides[4] = {1, 1, 1, 1};
   CUtensorMap map;
   const CUresult result =
-      encode(&map, CU_TENSOR_MAP_DATA_TYPE_UINT16, 4, const_cast<void*>(data), sizes, strides, box,
-             element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE,
-             wide ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
-             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+      encode_tiled()(&map, CU_TENSOR_MAP_DATA_TYPE_UINT16, 4, const_cast<void*>(data), sizes,
+                     strides, box, element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                     wide ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
+                     CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS) {
     throw DeviceLost(
         "cuTensorMapEncodeTiled failed with " + std::to_string(static_cast<int>(result)) +

@@ -26,7 +26,7 @@ __device__ inline float fast_sigmoid(float x) {
   return result;
 }
 
-// (1 + tanh u) / 2 is the sigmoid of 2u. Returns that of x in models of 16 bits. Roundings are written out
+// (1 + tanh u) / 2 is the sigmoid of 2u. Returns it for the u of x, in models of 16 bits. Roundings are written out
 // here and below, because a product that computes GELU must have the bits of the kernels that do.
 __device__ inline float fast_gelu_sigmoid(float x, float square) {
   constexpr float kScale = -2.0F * kSqrt2OverPi * 1.4426950408889634F;  // to the base 2
@@ -51,8 +51,8 @@ __device__ inline float gelu_derivative(float x, Gelu gelu) {
     const float square = __fmul_rn(x, x), s = fast_gelu_sigmoid(x, square);
     constexpr float kSlope = 2.0F * kSqrt2OverPi;
     const float slope = __fmul_rn(x, __fmaf_rn(3.0F * kCubic * kSlope, square, kSlope));
-    const float w = __fmul_rn(s, slope);
-    return __fmaf_rn(-w, s, __fadd_rn(s, w));
+    // 1 - s comes first: it is 0 where the slope is so large that s beside it would be lost.
+    return __fmaf_rn(__fmul_rn(s, slope), __fsub_rn(1.0F, s), s);
   }
   const float t = tanhf(kSqrt2OverPi * (x + kCubic * x * x * x));
   return 0.5F * (1.0F + t) +

@@ -5,6 +5,7 @@
 // of the third warpgroup finish them meanwhile, and its fourth warp starts the copies of the factors.
 #pragma once
 
+#include "kernels/cuda/products/product_tiles.cuh"
 #include "kernels/cuda/products/product_writer.cuh"
 #include "kernels/cuda/products/wide_wgmma.cuh"
 
@@ -19,12 +20,13 @@ __device__ inline void load_stages(const Args& args, const ProductMemory& memory
                                    int rank) {
   int step = 0;
   for (Tiles tiles(args, rank); tiles.has_one(); tiles.next()) {
-    const Place at = tiles.place();
+    const Origin at = tiles.origin();
     for (int k = 0; k < args.num_steps; ++k, ++step) {
       attention::wait_barrier(memory.empty(step), memory.phase(step) ^ 1);
       const uint32_t full = memory.full(step);
       if (!kBackward && k == 0) {
-        // The place was read before the multiplying warps released the stage that is filled now.
+        // The multiplying warps have read the bias of two tiles before: the stage that is filled now was released
+        // in the tile after that one (kMinTerms).
         const int num_bytes = min(kTileN, args.N - at.column) * 2;
         attention::expect_bytes(full, kStageBytes + num_bytes);
         attention::load_bytes(memory.bias(tiles.count()),
@@ -52,7 +54,8 @@ __device__ inline void multiply_tiles(const Args& args, const ProductMemory& mem
                                       int rank) {
   using attention::PanelTile;
   const int lane = threadIdx.x & 31, warp = threadIdx.x / 32 % 4;
-  // The stage is free when no warpgroup of the cluster reads it any more.
+  // A stage is free when no warpgroup of the cluster reads it any more. The first warp speaks for its warpgroup, whose
+  // warps start each product together.
   const auto release = [&](int step) {
     if (warp == 0 && lane < kCluster) arrive_in_cluster(memory.empty(step), lane);
   };

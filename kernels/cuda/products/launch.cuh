@@ -11,8 +11,10 @@
 
 namespace weft::cuda::products {
 
-// A tile has at least four stages' terms: the place of a tile's bias is used again two tiles later.
+// A tile's bias lies where that of two tiles before lay, and is loaded with the tile's first stage. So that stage must have
+// been released in the tile between: a tile has at least as many steps as there are stages.
 constexpr int kMinTerms = 4 * kTileK;
+static_assert(kMinTerms >= kStages * kTileK);
 
 inline Args args_of(int64_t M, int64_t N, int64_t K) {
   Args args = {};

@@ -96,7 +96,7 @@ __device__ inline void arrive_in_cluster(uint32_t barrier, int rank) {
       "r"(rank)
       : "memory");
 }
-// These start copying a box at column x and row y of a matrix; its bytes count towards `barrier`.
+// Starts copying a box at column x and row y of a matrix; its bytes count towards `barrier`.
 __device__ inline void load_box(uint32_t dst, const CUtensorMap& map, int x, int y,
                                 uint32_t barrier) {
   asm volatile(
@@ -105,7 +105,7 @@ __device__ inline void load_box(uint32_t dst, const CUtensorMap& map, int x, int
       "l"(&map), "r"(barrier), "r"(x), "r"(y)
       : "memory");
 }
-// The same into both blocks of the cluster.
+// Starts copying it into both blocks of the cluster.
 __device__ inline void load_box_to_both(uint32_t dst, const CUtensorMap& map, int x, int y,
                                         uint32_t barrier) {
   asm volatile(

@@ -2,57 +2,13 @@
 // writes the results: three warps, each with two rows at a time.
 #pragma once
 
-#include <algorithm>
-
 #include "kernels/cuda/memory_bound/gelu.cuh"
 #include "kernels/cuda/products/product_memory.cuh"
+#include "kernels/cuda/products/product_tiles.cuh"
 
 namespace weft::cuda::products {
 
-struct Args {
-  void* out;           // (M,N): GELU of `pre`, or dpre
-  void* pre;           // (M,N): forward writes it, backward reads it
-  const void* bias;    // (N); forward
-  float* column_sums;  // (ceil(M / 128), N) or null; backward
-  int M, N, K;
-  int num_steps;   // ceil(K / kTileK)
-  int rows_ahead;  // rows of clusters' tiles that are walked through together
-
-  __host__ __device__ int num_rows() const {
-    return (M + kTileM * kCluster - 1) / (kTileM * kCluster);
-  }
-  __host__ __device__ int num_columns() const { return (N + kTileN - 1) / kTileN; }
-  __host__ __device__ int num_tiles() const { return num_rows() * num_columns(); }
-};
-
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-
-// Where a block's tile begins.
-struct Place {
-  int row, column;
-};
-
-// The tiles of a block, in their order. Clusters that run side by side walk through `rows_ahead` rows of tiles, column after
-// column, so that they share rows of the left factor and columns of the right one in L2.
-class Tiles {
- public:
-  __device__ Tiles(const Args& args, int rank)
-      : args_(args), rank_(rank), tile_(blockIdx.x / kCluster) {}
-  __device__ bool has_one() const { return tile_ < args_.num_tiles(); }
-  __device__ void next() { tile_ += gridDim.x / kCluster, ++count_; }
-  __device__ int count() const { return count_; }  // of tiles before this one
-  __device__ Place place() const {
-    const int tiles_a_walk = args_.rows_ahead * args_.num_columns();
-    const int walk = tile_ / tiles_a_walk, in_walk = tile_ - walk * tiles_a_walk;
-    const int first = walk * args_.rows_ahead;
-    const int height = min(args_.rows_ahead, args_.num_rows() - first);
-    return {((first + in_walk % height) * kCluster + rank_) * kTileM, in_walk / height * kTileN};
-  }
-
- private:
-  const Args& args_;
-  int rank_, tile_, count_ = 0;
-};
 
 __device__ inline uint4 load_words(uint32_t address) {
   uint4 w;
@@ -85,12 +41,12 @@ class Writer {
   static constexpr int kPieces = kTileM / kRows;     // of a tile
   static constexpr int kAhead = kAheadRows / kRows;  // pieces of `pre` on their way
 
-  __device__ Writer(const Args& args, const ProductMemory& memory, int warp, Place at)
+  __device__ Writer(const Args& args, const ProductMemory& memory, int warp, Origin at)
       : warp_(warp), lane_(threadIdx.x & 31), row_words_(args.N / 8), memory_(memory) {
     const int column = at.column + lane_ * 8;
     num_rows_ = column < args.N ? args.M - at.row : 0;
     last_row_ = args.M - 1 - at.row;
-    // Of columns and rows outside backward reads others of the matrix, which nobody uses.
+    // In place of columns and rows outside backward reads others of the matrix, which nobody uses.
     const int64_t first =
         static_cast<int64_t>(min(at.row, args.M - 1)) * row_words_ + min(column, args.N - 8) / 8;
     out_ = static_cast<uint4*>(args.out) + first;
@@ -130,7 +86,7 @@ class Writer {
           const float2 at = unpack_pair<Element>(p[c]);
           x.x *= gelu_derivative<Element>(at.x, Gelu::kTanh);
           x.y *= gelu_derivative<Element>(at.y, Gelu::kTanh);
-          sums_[2 * c] += x.x, sums_[2 * c + 1] += x.y;  // Rows outside are 0.
+          sums_[2 * c] += x.x, sums_[2 * c + 1] += x.y;  // The products of rows outside are 0.
           out[c] = attention::pack<Element>(x.x, x.y);
         } else {
           out[c] = attention::pack<Element>(gelu_value<Element>(x.x, Gelu::kTanh),
@@ -145,8 +101,8 @@ class Writer {
   }
 
   // Adds the sums of the three warps, in their order, and stores those of the tile's 128 rows. The memory of the
-  // rows ahead serves for it: none is on its way between two tiles.
-  __device__ void store_sums(const Args& args, Place at) const {
+  // rows ahead serves for it: no copy is on its way between two tiles, and the barriers order the others' accesses.
+  __device__ void store_sums(const Args& args, Origin at) const {
     const uint32_t own = memory_.ahead(warp_) + lane_ * 32;
     store_floats(own, sums_[0], sums_[1], sums_[2], sums_[3]);
     store_floats(own + 16, sums_[4], sums_[5], sums_[6], sums_[7]);
@@ -193,7 +149,7 @@ __device__ inline void write_tiles(const Args& args, const ProductMemory& memory
   constexpr int kAhead = TileWriter::kAhead, kPieces = TileWriter::kPieces;
   const bool leader = (threadIdx.x & 31) == 0;
   for (Tiles tiles(args, rank); tiles.has_one(); tiles.next()) {
-    const Place at = tiles.place();
+    const Origin at = tiles.origin();
     const uint32_t phase = static_cast<uint32_t>(tiles.count()) & 1;
     TileWriter writer(args, memory, warp, at);
     // The loop below has a body for each slot, so that slots are constants there.

@@ -160,13 +160,20 @@ TEST(ModelGradients, MatchFiniteDifferencesWithRecomputedLayers) {
   check_gradients(options);
 }
 
-// The tests of recomputation over many ranks are in step/recompute_test.cpp; this one runs on a GPU, too.
+// The tests of recomputation over many ranks are in step/recompute_test.cpp; this one runs on a GPU, too, where a product of
+// 256 terms computes GELU by other kernels than shorter ones.
 TEST(Model, RecomputedLayersHaveTheBitsOfKeptOnes) {
   using Method = RecomputeOptions::Method;
-  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+  struct Kind {
+    DType dtype;
+    int64_t hidden_size;
+  };
+  for (const Kind& kind :
+       {Kind{DType::kFloat32, 32}, Kind{DType::kBFloat16, 32}, Kind{DType::kBFloat16, 256}}) {
     for (const bool has_dropout : {false, true}) {
       TrainerOptions options = has_dropout ? small_options_with_dropout() : small_options();
-      options.shape.dtype = dtype;
+      options.shape.dtype = kind.dtype;
+      options.shape.hidden_size = kind.hidden_size;
       options.shape.num_layers = 5;
       options.shape.restarts_positions = options.shape.masks_other_documents = has_dropout;
       TrainerOnDevice kept(options);
