@@ -8,48 +8,40 @@
 
 namespace weft::cuda {
 
-// Mean and 1 / standard deviation of rows; those of rows after the last one are 0.
-template <int kRows>
+// Mean and 1 / standard deviation of a row; those of a row after the last one are 0.
 struct RowStatistics {
-  float mean[kRows], rstd[kRows];
-  __device__ RowStatistics(const BackwardArgs& args, int row, bool rms) {
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      mean[r] = rms || row + r >= args.N ? 0.0F : args.mean[row + r];
-      rstd[r] = row + r >= args.N ? 0.0F : args.rstd[row + r];
-    }
-  }
+  float mean, rstd;
+  __device__ RowStatistics(const BackwardArgs& args, int row, bool rms)
+      : mean(rms || row >= args.N ? 0.0F : args.mean[row]),
+        rstd(row >= args.N ? 0.0F : args.rstd[row]) {}
 };
 
-// Sums kCount values, 1, 2 or 4, over the lanes of a warp. Every exchange halves the number of values
-// that a lane has. Lane l gets the sum of value l / (32 / kCount).
+// Sums one or two values over the lanes of a warp. Of two values, the lower half of the lanes gets the
+// first one's sum, and the upper half the second one's.
 template <int kCount>
-__device__ inline float transposing_sum(float (&values)[kCount]) {
-  int width = 16;
-#pragma unroll
-  for (int count = kCount; count > 1; count /= 2, width /= 2) {
-    const bool upper = threadIdx.x & width;
-#pragma unroll
-    for (int i = 0; i < count / 2; ++i) {
-      const float sent = upper ? values[i] : values[i + count / 2];
-      const float kept = upper ? values[i + count / 2] : values[i];
-      values[i] = kept + __shfl_xor_sync(0xffffffffu, sent, width);
-    }
+__device__ inline float warp_sums(const float (&values)[kCount]) {
+  static_assert(kCount <= 2);
+  float sum = values[0];
+  if constexpr (kCount == 2) {
+    const bool upper = threadIdx.x & 16;
+    const float sent = upper ? values[0] : values[1];
+    sum = (upper ? values[1] : values[0]) + __shfl_xor_sync(0xffffffffu, sent, 16);
   }
 #pragma unroll
-  for (; width > 0; width /= 2) values[0] += __shfl_xor_sync(0xffffffffu, values[0], width);
-  return values[0];
+  for (int width = 16 / kCount; width > 0; width /= 2)
+    sum += __shfl_xor_sync(0xffffffffu, sum, width);
+  return sum;
 }
 
-// Sums each value over the threads of a group; every thread gets the sums. `shared` has a place for
-// each warp of the group. One barrier suffices if calls alternate between two such arrays, because no
-// thread writes then where others still read.
+// Sums one or two values over the threads of a group; every thread gets the sums. `shared` has a place
+// for each warp of the group. One barrier suffices if calls alternate between two such arrays, because
+// no thread writes then where others still read.
 template <int kCount>
 __device__ inline void group_sum(float (&values)[kCount], float (*shared)[kCount], int barrier,
                                  int group_threads, int thread) {
   constexpr int kLanes = 32 / kCount;  // that have the same value
   const int lane = thread % 32, warp = thread / 32, num_warps = group_threads / 32;
-  const float of_warp = transposing_sum(values);
+  const float of_warp = warp_sums(values);
   if (lane % kLanes == 0) shared[warp][lane / kLanes] = of_warp;
   asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(group_threads) : "memory");
   float total = 0.0F;  // of value lane % kCount
@@ -92,21 +84,21 @@ __device__ inline void store_column_sums(float (&sums)[kSums][kVecs][kSize], con
 
 // With y = dnormed * weight, d = inp - mean and n = d * rstd:
 //   gradient = rstd * (y - mean(y) - n * mean(y * n))
-// Of an RMSNorm (kRms) mean and mean(y) are 0.
+// An RMSNorm (kRms) has 0 for mean and mean(y).
 template <typename R, typename X, typename Layout, bool kRms, bool kBranchBias>
 __global__ void __launch_bounds__(Layout::kMaxThreads, Layout::kMinBlocks)
     residual_norm_backward_kernel(const __grid_constant__ BackwardArgs args, int group_threads,
                                   int num_groups) {
   if constexpr (Layout::kSlots == 0) num_groups = 1;
   using Inputs = RowInputs<R, X, Layout>;
-  constexpr int kSize = Inputs::kSize, kVecs = Layout::kVecs, kRows = Layout::kRows;
+  constexpr int kSize = Inputs::kSize, kVecs = Layout::kVecs;
   constexpr int kSums = num_sums(kRms, kBranchBias);
-  constexpr int kValues = (kRms ? 1 : 2) * kRows;  // sums of y * d, and of y, for each row
+  constexpr int kValues = kRms ? 1 : 2;  // sums of y * d, and of y
   __shared__ float of_warps[2][Layout::kMaxThreads / 32][kValues];
   const int group = num_groups == 1 ? 0 : threadIdx.x / group_threads;
   const int thread = threadIdx.x - group * group_threads;
   const int first_warp = group * (group_threads / 32);
-  const int stride = gridDim.x * num_groups * kRows;
+  const int stride = gridDim.x * num_groups;
   const float inv_C = 1.0F / args.C;
 
   Inputs inputs(args, thread, group_threads);
@@ -115,76 +107,67 @@ __global__ void __launch_bounds__(Layout::kMaxThreads, Layout::kMinBlocks)
   for (int i = 0; i < kVecs; ++i) weights[i] = inputs.weight(i);
   float column_sums[kSums][kVecs][kSize] = {};  // dweight, dbias, dbranch_bias
 
-  int row0 = (blockIdx.x * num_groups + group) * kRows;
-  for (int i = 0; i < Inputs::kAhead; ++i) inputs.fetch(row0 + i * stride, i);
-  RowStatistics<kRows> next(args, row0, kRms);
+  int row = blockIdx.x * num_groups + group;
+  for (int i = 0; i < Inputs::kAhead; ++i) inputs.fetch(row + i * stride, i);
+  RowStatistics next(args, row, kRms);
   int slot = 0;
-  for (int turn = 0; row0 < args.N; row0 += stride, turn ^= 1) {
-    // The new rows go into the slot of the rows before these.
-    inputs.fetch(row0 + Inputs::kAhead * stride, slot == 0 ? Inputs::kAhead : slot - 1);
-    const RowStatistics<kRows> current = next;
-    next = RowStatistics<kRows>(args, row0 + stride, kRms);
+  for (int turn = 0; row < args.N; row += stride, turn ^= 1) {
+    // The new row goes into the slot of the row before this one.
+    inputs.fetch(row + Inputs::kAhead * stride, slot == 0 ? Inputs::kAhead : slot - 1);
+    const RowStatistics current = next;
+    next = RowStatistics(args, row + stride, kRms);
     inputs.wait();
     float sums[kValues] = {};
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) {
+    for (int i = 0; i < kVecs; ++i) {
+      if (Layout::kSlots == 0 && !inputs.has(i)) continue;
+      float gradient[kSize], x[kSize], weight[kSize];
+      unpack(inputs.dnormed(row, slot, i), gradient);
+      unpack(inputs.inp(row, slot, i), x);
+      unpack(weights[i], weight);
 #pragma unroll
-      for (int i = 0; i < kVecs; ++i) {
-        if (Layout::kSlots == 0 && !inputs.has(i)) continue;
-        float gradient[kSize], x[kSize], weight[kSize];
-        unpack(inputs.dnormed(row0, slot, r, i), gradient);
-        unpack(inputs.inp(row0, slot, r, i), x);
-        unpack(weights[i], weight);
-#pragma unroll
-        for (int j = 0; j < kSize; ++j) {
-          const float d = x[j] - current.mean[r], y = gradient[j] * weight[j];
-          column_sums[0][i][j] += gradient[j] * (d * current.rstd[r]);
-          sums[r] += y * d;
-          if constexpr (!kRms) {
-            column_sums[1][i][j] += gradient[j];
-            sums[kRows + r] += y;
-          }
+      for (int j = 0; j < kSize; ++j) {
+        const float d = x[j] - current.mean, y = gradient[j] * weight[j];
+        column_sums[0][i][j] += gradient[j] * (d * current.rstd);
+        sums[0] += y * d;
+        if constexpr (!kRms) {
+          column_sums[1][i][j] += gradient[j];
+          sums[1] += y;
         }
       }
     }
     group_sum(sums, &of_warps[turn][first_warp], 1 + group, group_threads, thread);
+    const float factor = sums[0] * inv_C * current.rstd * current.rstd;  // rstd * mean(y * n)
+    float mean_y = 0.0F;
+    if constexpr (!kRms) mean_y = sums[1] * inv_C;
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      const float mean = current.mean[r], rstd = current.rstd[r];
-      const float factor = sums[r] * inv_C * rstd * rstd;  // rstd * mean(y * n)
-      float mean_y = 0.0F;
-      if constexpr (!kRms) mean_y = sums[kRows + r] * inv_C;
-      const int row = row0 + r;
-      if (row >= args.N) continue;
+    for (int i = 0; i < kVecs; ++i) {
+      if (!inputs.has(i)) continue;
+      float gradient[kSize], x[kSize], weight[kSize], added[kSize] = {};
+      unpack(inputs.dnormed(row, slot, i), gradient);
+      unpack(inputs.inp(row, slot, i), x);
+      unpack(weights[i], weight);
+      if (args.dresidual_in != nullptr) unpack(inputs.dresidual_in(row, slot, i), added);
 #pragma unroll
-      for (int i = 0; i < kVecs; ++i) {
-        if (!inputs.has(i)) continue;
-        float gradient[kSize], x[kSize], weight[kSize], added[kSize] = {};
-        unpack(inputs.dnormed(row0, slot, r, i), gradient);
-        unpack(inputs.inp(row0, slot, r, i), x);
-        unpack(weights[i], weight);
-        if (args.dresidual_in != nullptr) unpack(inputs.dresidual_in(row0, slot, r, i), added);
+      for (int j = 0; j < kSize; ++j) {
+        const float d = x[j] - current.mean;
+        gradient[j] = current.rstd * (gradient[j] * weight[j] - mean_y - d * factor) + added[j];
+      }
+      const int64_t offset = static_cast<int64_t>(row) * args.C + inputs.column(i);
+      const Vec<R> along_stream = pack<R>(gradient);
+      store_vec(static_cast<R*>(args.dresidual) + offset, along_stream);
+      VecBeside<R, X> of_branch = {};
+      // Without dbranch they are the same.
+      if constexpr (std::is_same_v<R, X>) of_branch = along_stream;
+      if (args.dbranch != nullptr) {
+        if (args.mask.threshold != 0) apply_mask(args.mask, offset, gradient);
+        of_branch = pack_beside<R, X>(gradient);
+        store_vec(static_cast<X*>(args.dbranch) + offset, of_branch);
+      }
+      if constexpr (kBranchBias) {
+        unpack(of_branch, gradient);
 #pragma unroll
-        for (int j = 0; j < kSize; ++j) {
-          const float d = x[j] - mean;
-          gradient[j] = rstd * (gradient[j] * weight[j] - mean_y - d * factor) + added[j];
-        }
-        const int64_t offset = static_cast<int64_t>(row) * args.C + inputs.column(i);
-        const Vec<R> along_stream = pack<R>(gradient);
-        store_vec(static_cast<R*>(args.dresidual) + offset, along_stream);
-        VecBeside<R, X> of_branch = {};
-        // Without dbranch they are the same.
-        if constexpr (std::is_same_v<R, X>) of_branch = along_stream;
-        if (args.dbranch != nullptr) {
-          if (args.mask.threshold != 0) apply_mask(args.mask, offset, gradient);
-          of_branch = pack_beside<R, X>(gradient);
-          store_vec(static_cast<X*>(args.dbranch) + offset, of_branch);
-        }
-        if constexpr (kBranchBias) {
-          unpack(of_branch, gradient);
-#pragma unroll
-          for (int j = 0; j < kSize; ++j) column_sums[kSums - 1][i][j] += gradient[j];
-        }
+        for (int j = 0; j < kSize; ++j) column_sums[kSums - 1][i][j] += gradient[j];
       }
     }
     slot = slot == Inputs::kAhead ? 0 : slot + 1;

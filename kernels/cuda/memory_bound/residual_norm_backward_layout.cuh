@@ -10,32 +10,32 @@
 
 namespace weft::cuda {
 
-template <int kVecs_, int kRows_, int kSlots_, int kMaxThreads_, int kMinBlocks_>
+template <int kVecs_, int kSlots_, int kMaxThreads_, int kMinBlocks_>
 struct RowLayout {
   static constexpr int kVecs = kVecs_;  // a thread's 16-byte vectors of a row of the stream
-  static constexpr int kRows = kRows_;  // rows of a group of warps from one barrier to the next
-  // A slot has kRows rows in shared memory. One slot holds the current rows, and the others' are
+  // A slot has a row in shared memory. One slot holds the current row, and the rows of the others are
   // fetched ahead. Without slots (0) rows come straight from memory.
   static constexpr int kSlots = kSlots_;
   static constexpr int kMaxThreads = kMaxThreads_;  // of a block
   static constexpr int kMinBlocks = kMinBlocks_;    // of so many threads on a multiprocessor
   static constexpr int kMaxRowVecs = kVecs * kMaxThreads;
-  static_assert(kSlots >= 2 || (kSlots == 0 && kRows == 1));
+  static_assert(kSlots >= 2 || kSlots == 0);
 };
 
 template <typename... L>
 struct RowLayouts {};
 
-// The layouts, from the shortest rows to the longest. Registers hold the sums of a thread's columns: two
-// blocks of 256 threads, or one of 512, may use 128 registers each. In each layout rows that are fetched
-// ahead fit into the 99 KiB that a block has on the smallest GPUs. kernels/cuda/DECISIONS.md has the times.
+// The layouts, from the shortest rows to the longest. Registers hold the sums of a thread's columns: a
+// thread may use 128 in two blocks of 256 threads or in one of 512, 96 in two blocks of 320, and 64 in
+// one of 1024. In each layout rows that are fetched ahead fit into the 99 KiB that a block has on the
+// smallest GPUs. tests/bench/results/2026-11-26-own-kernels-h100.md has the times.
 template <typename R>
 using LayoutsOf =
     std::conditional_t<sizeof(R) == 2,
-                       RowLayouts<RowLayout<2, 1, 2, 256, 2>, RowLayout<2, 1, 2, 512, 1>,
-                                  RowLayout<2, 1, 0, 1024, 1>, RowLayout<8, 1, 0, 1024, 1>>,
-                       RowLayouts<RowLayout<2, 1, 3, 320, 2>, RowLayout<4, 1, 2, 256, 2>,
-                                  RowLayout<2, 1, 0, 1024, 1>, RowLayout<8, 1, 0, 1024, 1>>>;
+                       RowLayouts<RowLayout<2, 2, 256, 2>, RowLayout<2, 2, 512, 1>,
+                                  RowLayout<2, 0, 1024, 1>, RowLayout<8, 0, 1024, 1>>,
+                       RowLayouts<RowLayout<2, 3, 320, 2>, RowLayout<4, 2, 256, 2>,
+                                  RowLayout<2, 0, 1024, 1>, RowLayout<8, 0, 1024, 1>>>;
 
 // Calls function(layout) with the first layout that has rows of `num_vecs` vectors.
 template <typename Function, typename... L>
@@ -57,8 +57,8 @@ BackwardPlan plan_backward(Layout, int64_t N, int64_t num_vecs) {
   const int num_groups = std::min(Layout::kMaxThreads / group_threads, kMaxGroups);
   const int blocks_per_sm = Layout::kMinBlocks * Layout::kMaxThreads / (num_groups * group_threads);
   return {group_threads, num_groups,
-          static_cast<int>(std::min<int64_t>(ceil_div(N, num_groups * Layout::kRows),
-                                             blocks_per_sm * num_multiprocessors()))};
+          static_cast<int>(
+              std::min<int64_t>(ceil_div(N, num_groups), blocks_per_sm * num_multiprocessors()))};
 }
 
 struct BackwardArgs {
