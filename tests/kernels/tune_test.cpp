@@ -141,7 +141,7 @@ TEST_F(TuneTest, Fp16HasItsOwnChoices) {
 
 // Backward may compute GELU again from what forward has stored, so a product that does so beside must agree.
 TEST_F(TuneTest, GeluBesideAProductHasTheBitsOfItsKernel) {
-  constexpr int64_t N = 1000, C = 512, F = 1288;
+  const int64_t N = 1000, C = 512, F = 1288;
   const auto backend = create_cuda_backend(0, "");
   for (const DType x : {DType::kBFloat16, DType::kFloat16}) {
     Arrays arrays(*backend, {.B = 1, .T = N, .C = C, .F = F, .x = x});
