@@ -66,7 +66,7 @@ __device__ inline void write_query_gradients(const Params& p, int bh, int first_
   }
 }
 
-// Whether an item is the last one to add to dQ of a block, and the only one.
+// Tells whether an item is the last one to add to dQ of a block, and whether it is the only one.
 template <class Shape, bool kDocuments>
 struct LastTurn {
   bool is_last, is_only;

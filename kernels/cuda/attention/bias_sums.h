@@ -32,7 +32,7 @@ struct Params;
 int64_t bias_sums_bytes(int64_t B, int64_t T, int64_t H, int64_t columns);
 BiasSums bias_sums(const Params& params, int64_t columns, bool dropout, float* memory);
 
-// What backward_rows does, and the partial sums of values from dO.
+// Does what backward_rows does, and makes the partial sums of values from dO.
 void backward_rows_with_sums(cudaStream_t stream, const Params& params, DType x);
 
 // out (H,3,D) (+)= the sums of params.bias.
