@@ -88,7 +88,7 @@ __device__ inline void sync_cluster() {
 }
 // Arrives at the barrier that lies at the same place in the memory of the cluster's block `rank`. The plain form does:
 // what it orders are reads by products that are complete. (`.release.cluster` becomes a fence for the
-// whole GPU in each step, which made products 40 % slower.)
+// whole GPU in each step, which made products take a third longer.)
 __device__ inline void arrive_in_cluster(uint32_t barrier, int rank) {
   asm volatile(
       "{ .reg .b32 remote; mapa.shared::cluster.u32 remote, %0, %1; "
