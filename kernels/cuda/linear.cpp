@@ -87,7 +87,8 @@ void CudaBackend::linear_gelu_forward(Tensor out, Tensor pre, Tensor inp, Tensor
                   .pre = pre.data(),
                   .inp = inp.data(),
                   .weight = weight.data(),
-                  .bias = bias.data()},
+                  .bias = bias.data(),
+                  .tile_counter = tile_counter_},
                  pre.dtype(), sizes);
   };
   const GemmProblem problem = forward_problem(pre, inp, Epilogue::kBias);
@@ -116,7 +117,8 @@ void CudaBackend::linear_gelu_backward_input(Tensor dpre, Tensor dbias, Tensor d
                            .column_sums = sums,
                            .dout = dout.data(),
                            .weight = weight.data(),
-                           .pre = pre.data()},
+                           .pre = pre.data(),
+                           .tile_counter = tile_counter_},
                           dpre.dtype(), sizes);
     if (dbias) sum_partials(compute_, {dbias.as<float>()}, sums, num_sum_rows(N), I, I, accumulate);
   };

@@ -19,6 +19,7 @@ void gelu_product(cudaStream_t stream, const GeluProduct& args, DType x,
   device_args.out = args.out;
   device_args.pre = args.pre;
   device_args.bias = args.bias;
+  device_args.tile_counter = args.tile_counter;
   // Where L2 holds the whole weight, one row of tiles at a time is fastest.
   constexpr int64_t kSmallWeight = int64_t{24} << 20;
   device_args.walk_rows = sizes.N * sizes.K * 2 <= kSmallWeight ? 1 : 4;

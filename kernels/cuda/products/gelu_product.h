@@ -4,6 +4,9 @@
 // In cuBLASLt's epilogues the tensor cores wait while GELU is computed, and a kernel of its own reads
 // and writes the results once more. Here warps that do not multiply compute it for one tile of the
 // results while the next one is multiplied.
+//
+// Blocks draw tiles from a counter in device memory, `tile_counter`. It is 0 before a product and after it; products
+// that may run at the same time need one each.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -28,6 +31,7 @@ bool has_gelu_products(DType x, const ProductSizes& sizes);
 struct GeluProduct {
   void *out = nullptr, *pre = nullptr;
   const void *inp = nullptr, *weight = nullptr, *bias = nullptr;
+  uint32_t* tile_counter = nullptr;
 };
 void gelu_product(cudaStream_t stream, const GeluProduct& args, DType x, const ProductSizes& sizes);
 
@@ -38,6 +42,7 @@ struct GeluProductBackward {
   void* dpre = nullptr;
   float* column_sums = nullptr;  // may be null
   const void *dout = nullptr, *weight = nullptr, *pre = nullptr;
+  uint32_t* tile_counter = nullptr;
 };
 constexpr int64_t num_sum_rows(int64_t M) { return (M + 127) / 128; }
 constexpr int64_t gelu_product_scratch_bytes(int64_t M, int64_t N) {

@@ -1,6 +1,6 @@
 // A product on Hopper whose results go through GELU, or its derivative, on their way to memory.
 //
-// Blocks stay on their multiprocessors and take one tile of 128 x 256 results after the other. Two warpgroups
+// Blocks stay on their multiprocessors and take tiles of 128 x 256 results as long as there are any. Two warpgroups
 // multiply; they leave the rounded results in shared memory and go on with the next tile. Three warps
 // of the third warpgroup finish them meanwhile, and its fourth warp starts the copies of the factors.
 #pragma once
@@ -13,15 +13,18 @@ namespace weft::cuda::products {
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-// Copies the factors' tiles to the stages; one thread does all of it.
+// Copies the factors' tiles to the stages; one thread does all of it. In the cluster's first block it also draws tiles:
+// the next one when a tile begins. It announces it in the middle of the tile, when the counter has long answered.
 template <typename Element, bool kBackward>
 __device__ inline void load_stages(const Args& args, const ProductMemory& memory,
                                    const CUtensorMap& left_map, const CUtensorMap& right_map,
-                                   int rank) {
+                                   int rank, int first_drawn) {
+  attention::expect_bytes(memory.announced(0), sizeof(Origin));
+  if (rank == 0) announce_tile(memory, 0, origin_of(args, first_drawn));
   int step = 0;
-  for (Tiles tiles(args, rank); tiles.has_one(); tiles.next()) {
+  for (Tiles tiles(memory); tiles.has_one(); tiles.next()) {
     const Origin at = tiles.origin();
-    for (int k = 0; k < args.num_steps; ++k, ++step) {
+    const auto load = [&](int k) {
       attention::wait_barrier(memory.empty(step), memory.phase(step) ^ 1);
       const uint32_t full = memory.full(step);
       if (!kBackward && k == 0) {
@@ -44,14 +47,20 @@ __device__ inline void load_stages(const Args& args, const ProductMemory& memory
       } else {
         load_box_to_both(right, right_map, k * kTileK, column, full);
       }
-    }
+      ++step;
+    };
+    const int next = tiles.count() + 1, half = args.num_steps / 2;
+    attention::expect_bytes(memory.announced(next), sizeof(Origin));
+    const int drawn = rank == 0 ? draw_tile(args) : 0;
+    for (int k = 0; k < half; ++k) load(k);
+    if (rank == 0) announce_tile(memory, next, origin_of(args, drawn));
+    for (int k = half; k < args.num_steps; ++k) load(k);
   }
 }
 
 // Multiplies 64 rows of each tile and leaves them, rounded and with the bias, in shared memory.
 template <typename Element, bool kBackward>
-__device__ inline void multiply_tiles(const Args& args, const ProductMemory& memory, int group,
-                                      int rank) {
+__device__ inline void multiply_tiles(const Args& args, const ProductMemory& memory, int group) {
   using attention::PanelTile;
   const int lane = threadIdx.x & 31, warp = threadIdx.x / 32 % 4;
   // A stage is free when no warpgroup of the cluster reads it any more. The first warp speaks for its warpgroup, whose
@@ -60,7 +69,7 @@ __device__ inline void multiply_tiles(const Args& args, const ProductMemory& mem
     if (warp == 0 && lane < kCluster) arrive_in_cluster(memory.empty(step), lane);
   };
   int step = 0;
-  for (Tiles tiles(args, rank); tiles.has_one(); tiles.next()) {
+  for (Tiles tiles(memory); tiles.has_one();) {
     float sums[kTileN / 8][4];
     for (int k = 0; k < args.num_steps; ++k, ++step) {
       attention::wait_barrier(memory.full(step), memory.phase(step));
@@ -82,11 +91,13 @@ __device__ inline void multiply_tiles(const Args& args, const ProductMemory& mem
         release(step - 1);
       }
     }
+    const int tile = tiles.count();
+    tiles.next();  // while the last product is computed
     attention::wgmma_wait<0>();
     attention::pin(sums);
     release(step - 1);
-    attention::wait_barrier(memory.results_empty(group), (tiles.count() & 1) ^ 1);
-    const uint32_t bias = memory.bias(tiles.count()) + (lane & 3) * 4;
+    attention::wait_barrier(memory.results_empty(group), (tile & 1) ^ 1);
+    const uint32_t bias = memory.bias(tile) + (lane & 3) * 4;
     const uint32_t to =
         memory.results(group) + (warp * 16 + (lane & 15)) * kResultRowBytes + (lane >> 4) * 16;
 #pragma unroll
@@ -119,24 +130,29 @@ __global__ void __launch_bounds__(kThreads, 1)
                         const __grid_constant__ CUtensorMap right_map,
                         const __grid_constant__ Args args) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  __shared__ __align__(8) uint64_t barriers[ProductMemory::kNumBarriers];
+  __shared__ __align__(8) uint64_t barriers[ProductMemory::kNumWords];
   extern __shared__ uint8_t shared[];
   const ProductMemory memory{aligned_shared(shared), attention::shared_address(barriers)};
-  if (threadIdx.x == 0) memory.init_barriers();
-  sync_cluster();
   const int rank = rank_in_cluster(), group = attention::warpgroup_index();
+  const bool loads = threadIdx.x == kThreads - 32;
+  int first_drawn = 0;
+  if (loads) {
+    if (rank == 0) first_drawn = draw_tile(args);
+    memory.init_barriers();
+  }
+  sync_cluster();
   // The warpgroups that multiply take registers from the third one: of the 168 that each thread has at
   // launch, 64,512 in all, they take 2 x 128 x 192, and it keeps 128 x 120.
   if (group < kGroups) {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 192;");
-    multiply_tiles<Element, kBackward>(args, memory, group, rank);
+    multiply_tiles<Element, kBackward>(args, memory, group);
   } else {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 120;");
     const int warp = attention::uniform(static_cast<int>(threadIdx.x) / 32 % 4);
     if (warp < kWriters) {
-      write_tiles<Element, kBackward>(args, memory, warp, rank);
-    } else if ((threadIdx.x & 31) == 0) {
-      load_stages<Element, kBackward>(args, memory, left_map, right_map, rank);
+      write_tiles<Element, kBackward>(args, memory, warp);
+    } else if (loads) {
+      load_stages<Element, kBackward>(args, memory, left_map, right_map, rank, first_drawn);
     }
     __syncwarp();
   }

@@ -3,7 +3,8 @@
 //   loading warp -> stages (tiles of both factors) -> multiplying warpgroups -> results -> writing warps
 //
 // Two blocks form a cluster. Their tiles of the results lie one below the other, so they need the same tile
-// of the right factor: each copies half of it into both blocks' memory ("multicast").
+// of the right factor: each copies half of it into both blocks' memory ("multicast"). The first block's loading
+// warp tells all warps of both blocks which tiles these are.
 #pragma once
 
 #include "kernels/cuda/attention/wgmma.cuh"
@@ -25,6 +26,9 @@ constexpr int kStageBytes = kLeftBytes + kRightBytes;
 constexpr int kResultRowBytes = kTileN * 2 + 16;
 constexpr int kResultBytes = 64 * kResultRowBytes;
 constexpr int kBiasBytes = kTileN * 2;
+// Places for announced tiles. While one tile is loaded the next is announced; multiplying warps may still be at the tile
+// before these two, and writing warps at the tile before that.
+constexpr int kAnnounced = 4;
 // Backward: each writing warp fetches rows of `pre` ahead.
 constexpr int kAheadRows = 8, kAheadRowBytes = kTileN * 2;
 constexpr int kAheadBytes = kAheadRows * kAheadRowBytes;
@@ -37,7 +41,8 @@ constexpr int shared_bytes(bool backward) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
 struct ProductMemory {
-  static constexpr int kNumBarriers = 2 * kStages + 2 * kGroups;
+  static constexpr int kNumBarriers = 2 * kStages + 2 * kGroups + kAnnounced;
+  static constexpr int kNumWords = kNumBarriers + kAnnounced;  // of 8 bytes: barriers, then origins
   uint32_t base, barriers;
 
   // --- the stages; steps are counted from 0 over all tiles of this block ---
@@ -54,6 +59,15 @@ struct ProductMemory {
   }
   __device__ uint32_t results_full(int group) const { return barriers + 8 * (2 * kStages + group); }
   __device__ uint32_t results_empty(int group) const { return results_full(group) + 8 * kGroups; }
+
+  // --- announced tiles: a barrier, and where the tile begins (Origin) ---
+  __device__ uint32_t announced(int tile) const {
+    return barriers + 8 * (2 * kStages + 2 * kGroups + static_cast<uint32_t>(tile) % kAnnounced);
+  }
+  __device__ uint32_t origin(int tile) const { return announced(tile) + 8 * kAnnounced; }
+  __device__ static uint32_t announced_phase(int tile) {
+    return static_cast<uint32_t>(tile) / kAnnounced & 1;
+  }
 
   // --- forward: the bias of a tile's columns, of two tiles in turn ---
   __device__ uint32_t bias(int tile) const {
@@ -72,6 +86,7 @@ struct ProductMemory {
       attention::init_barrier(results_full(group), 4);
       attention::init_barrier(results_empty(group), kWriters);
     }
+    for (int tile = 0; tile < kAnnounced; ++tile) attention::init_barrier(announced(tile), 1);
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   }

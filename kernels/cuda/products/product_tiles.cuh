@@ -1,4 +1,7 @@
-// A product's arguments, and the order in which its clusters of blocks take the tiles of the results.
+// A product's arguments, and how its clusters of blocks take the tiles of the results.
+//
+// Clusters draw tiles from a counter in device memory. So a cluster that begins late, because other kernels hold its
+// multiprocessors (collectives do), leaves tiles to those that run.
 #pragma once
 
 #include "kernels/cuda/products/product_memory.cuh"
@@ -6,10 +9,11 @@
 namespace weft::cuda::products {
 
 struct Args {
-  void* out;           // (M,N): GELU of `pre`, or dpre
-  void* pre;           // (M,N): forward writes it, backward reads it
-  const void* bias;    // (N); forward
-  float* column_sums;  // (ceil(M / 128), N) or null; backward
+  void* out;               // (M,N): GELU of `pre`, or dpre
+  void* pre;               // (M,N): forward writes it, backward reads it
+  const void* bias;        // (N); forward
+  float* column_sums;      // (ceil(M / 128), N) or null; backward
+  uint32_t* tile_counter;  // 0 before and after the product
   int M, N, K;
   int num_steps;  // ceil(K / kTileK)
   int walk_rows;  // rows of clusters' tiles that are walked through together
@@ -23,31 +27,63 @@ struct Args {
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-// Where a block's tile begins.
+// Where a block's tile begins. A negative row says that there is no tile any more.
 struct Origin {
   int row, column;
 };
 
-// The tiles of a block, in their order. Clusters that run side by side walk through `walk_rows` rows of tiles, column after
-// column, so that they share rows of the left factor and columns of the right one in L2.
+// Draws the number of a tile. Each cluster draws once more than it gets tiles, so after the last draw of all the counter
+// is 0 again, for the next product.
+__device__ inline int draw_tile(const Args& args) {
+  const uint32_t num_draws = args.num_tiles() + gridDim.x / kCluster;
+  return static_cast<int>(atomicInc(args.tile_counter, num_draws - 1));
+}
+
+// Returns where the first block's part of a drawn tile begins. Clusters that run side by side walk through `walk_rows` rows
+// of tiles, column after column, so that they share rows of the left factor and columns of the right one in L2.
+__device__ inline Origin origin_of(const Args& args, int drawn) {
+  if (drawn >= args.num_tiles()) return {-kCluster * kTileM, 0};
+  const int walk_tiles = args.walk_rows * args.num_columns();
+  const int walk = drawn / walk_tiles, in_walk = drawn - walk * walk_tiles;
+  const int first = walk * args.walk_rows;
+  const int height = min(args.walk_rows, args.num_rows() - first);
+  return {(first + in_walk % height) * kCluster * kTileM, in_walk / height * kTileN};
+}
+
+// Tells both blocks where their parts of the cluster's tile `tile` begin; a cluster's tiles are counted from 0. The bytes
+// count towards the barrier beside them, so remote memory needs no fence.
+__device__ inline void announce_tile(const ProductMemory& memory, int tile, Origin at) {
+#pragma unroll
+  for (int rank = 0; rank < kCluster; ++rank) {
+    asm volatile(
+        "{ .reg .b32 origin, barrier; mapa.shared::cluster.u32 origin, %0, %4; "
+        "mapa.shared::cluster.u32 barrier, %1, %4; "
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [origin], {%2, %3}, "
+        "[barrier]; }" ::"r"(memory.origin(tile)),
+        "r"(memory.announced(tile)), "r"(at.row + rank * kTileM), "r"(at.column), "r"(rank)
+        : "memory");
+  }
+}
+
+// The tiles of a block, in the order in which they are announced.
 class Tiles {
  public:
-  __device__ Tiles(const Args& args, int rank)
-      : args_(args), rank_(rank), tile_(blockIdx.x / kCluster) {}
-  __device__ bool has_one() const { return tile_ < args_.num_tiles(); }
-  __device__ void next() { tile_ += gridDim.x / kCluster, ++count_; }
+  __device__ explicit Tiles(const ProductMemory& memory) : memory_(memory) { read(); }
+  __device__ bool has_one() const { return at_.row >= 0; }
+  __device__ void next() { ++count_, read(); }
   __device__ int count() const { return count_; }  // of tiles before this one
-  __device__ Origin origin() const {
-    const int walk_tiles = args_.walk_rows * args_.num_columns();
-    const int walk = tile_ / walk_tiles, in_walk = tile_ - walk * walk_tiles;
-    const int first = walk * args_.walk_rows;
-    const int height = min(args_.walk_rows, args_.num_rows() - first);
-    return {((first + in_walk % height) * kCluster + rank_) * kTileM, in_walk / height * kTileN};
-  }
+  __device__ Origin origin() const { return at_; }
 
  private:
-  const Args& args_;
-  int rank_, tile_, count_ = 0;
+  __device__ void read() {
+    attention::wait_barrier(memory_.announced(count_), ProductMemory::announced_phase(count_));
+    at_.row = static_cast<int>(attention::load_word(memory_.origin(count_)));
+    at_.column = static_cast<int>(attention::load_word(memory_.origin(count_) + 4));
+  }
+
+  const ProductMemory& memory_;
+  int count_ = 0;
+  Origin at_;
 };
 
 #endif  // sm_90a

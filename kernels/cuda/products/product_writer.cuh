@@ -143,12 +143,11 @@ class Writer {
 
 // Writes all tiles of this block.
 template <typename Element, bool kBackward>
-__device__ inline void write_tiles(const Args& args, const ProductMemory& memory, int warp,
-                                   int rank) {
+__device__ inline void write_tiles(const Args& args, const ProductMemory& memory, int warp) {
   using TileWriter = Writer<Element, kBackward>;
   constexpr int kAhead = TileWriter::kAhead, kPieces = TileWriter::kPieces;
   const bool leader = (threadIdx.x & 31) == 0;
-  for (Tiles tiles(args, rank); tiles.has_one(); tiles.next()) {
+  for (Tiles tiles(memory); tiles.has_one(); tiles.next()) {
     const Origin at = tiles.origin();
     const uint32_t phase = static_cast<uint32_t>(tiles.count()) & 1;
     TileWriter writer(args, memory, warp, at);
