@@ -216,6 +216,7 @@ attention::Params backward_params(const AttentionBackward& args, void* workspace
   params.num_turns = static_cast<int>(turns.num_counters);
   params.dq_sums = reinterpret_cast<float*>(counters + turns.counter_bytes);
   params.num_slots = turns.num_slots;
+  params.heads_together = turns.heads_together;
   const int64_t columns = attention::fused_columns(params.head_size);
   if (args.dqkv_bias && columns > 0 && args.qkv.dtype() != DType::kFloat32) {
     params.bias = attention::bias_sums(params, columns, args.dropout_p > 0,

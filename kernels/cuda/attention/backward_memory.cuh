@@ -14,7 +14,7 @@ namespace weft::cuda::attention {
 // in memory, so that those of the next item can arrive early; likewise kScores and the gradients of the
 // scores of one block.
 template <typename ElementType, int kHeadSize, int kNumBlocks, int kNumStages, int kNumOwn,
-          int kNumScores>
+          int kNumScores, int kNumSums>
 struct FusedShape {
   using Element = ElementType;
   static constexpr int D = kHeadSize;
@@ -24,6 +24,7 @@ struct FusedShape {
   static constexpr int kBlocks = kNumBlocks;
   static constexpr int kStep = 64 * kBlocks;
   static constexpr int kStages = kNumStages, kOwn = kNumOwn, kScores = kNumScores;
+  static constexpr int kSums = kNumSums;
   static constexpr int kTileBytes = 64 * D * 2;
   static constexpr int kScoreBytes = kGroups * 64 * 64 * 2;
   static constexpr int kSumBytes = 64 * D * 4;
@@ -31,7 +32,7 @@ struct FusedShape {
   static constexpr int kMaskBytes = kBlocks * kGroups * kMaskTileBytes;
   static constexpr int shared_bytes(bool dropout) {
     return kSharedAlignment + kOwn * kGroups * 2 * kTileBytes + kScores * kScoreBytes +
-           kGroups * kSumBytes + kBiasBytes +
+           kSums * kSumBytes + kBiasBytes +
            kStages * (kBlocks * 2 * kTileBytes + 2 * kStep * 4 + (dropout ? kMaskBytes : 0));
   }
   static_assert(kTurnKeys == 64 * kGroups && kMaskTile == 64);
@@ -62,7 +63,8 @@ struct Buffers {
 template <class Shape, bool kDropout>
 struct BackwardMemory {
   static constexpr int D = Shape::D;
-  static constexpr int kNumBarriers = 2 * Shape::kOwn + 2 * Shape::kStages + 3 * Shape::kGroups;
+  static constexpr int kNumBarriers =
+      2 * Shape::kOwn + 2 * Shape::kStages + 2 * Shape::kSums + Shape::kGroups;
 
   uint32_t base, barriers;
   int* items;  // of the own tiles; -1 behind the last one
@@ -102,15 +104,22 @@ struct BackwardMemory {
     return {base + Shape::kOwn * Shape::kGroups * 2 * Shape::kTileBytes + tile * (64 * 64 * 2)};
   }
 
-  // --- a group's sums of dQ, as its threads hold them: four of thread t after four of thread t - 1 ---
-  __device__ uint32_t sums(int group) const {
-    return score_tile(0, 0).base + Shape::kScores * Shape::kScoreBytes + group * Shape::kSumBytes;
+  // --- the sums of dQ of block number `count`, as a warpgroup's threads hold them ---
+  __device__ uint32_t sums(int count) const {
+    return score_tile(0, 0).base + Shape::kScores * Shape::kScoreBytes +
+           Buffers<Shape::kSums>::index(count) * Shape::kSumBytes;
   }
-  __device__ Buffers<1> sums_barriers(int group) const {
-    return {barriers + 16 * (Shape::kOwn + Shape::kStages + group)};
+  // Returns the place, in 16 bytes, of the four numbers of thread `thread` in columns [8 n, 8 n + 8). Where rows are
+  // read, neighbouring lanes take the quads of neighbouring rows; the order inside a quad spreads these over the banks.
+  __device__ static int sums_place(int n, int thread) {
+    return n * 128 + (thread ^ (thread >> 3 & 3) ^ (n & 1) * 2);
   }
-  __device__ uint32_t read_back(int group) const {
-    return barriers + 16 * (Shape::kOwn + Shape::kStages + Shape::kGroups) + 8 * group;
+  __device__ Buffers<Shape::kSums> sums_barriers() const {
+    return {barriers + 16 * (Shape::kOwn + Shape::kStages)};
+  }
+  // Of this the full barrier alone is used.
+  __device__ Buffers<1> read_back(int group) const {
+    return {barriers + 16 * (Shape::kOwn + Shape::kStages + Shape::kSums) + 8 * group};
   }
 
   // --- sums of the columns of an item's dQ ---
@@ -119,7 +128,7 @@ struct BackwardMemory {
            (kDropout ? Shape::kStages * Shape::kMaskBytes : 0);
   }
 
-  __device__ uint32_t stage_base() const { return sums(0) + Shape::kGroups * Shape::kSumBytes; }
+  __device__ uint32_t stage_base() const { return sums(0) + Shape::kSums * Shape::kSumBytes; }
   __device__ uint32_t rows_base() const {
     return stage_base() + Shape::kStages * Shape::kBlocks * 2 * Shape::kTileBytes;
   }
@@ -130,10 +139,8 @@ struct BackwardMemory {
     constexpr int kWarps = 4 * Shape::kGroups;
     own().init(1, kWarps + Shape::kGroups + sums_columns);
     stages().init(1, kWarps);
-    for (int group = 0; group < Shape::kGroups; ++group) {
-      sums_barriers(group).init(4, 1 + sums_columns);
-      init_barrier(read_back(group), 1);
-    }
+    sums_barriers().init(4, 1 + sums_columns);
+    for (int group = 0; group < Shape::kGroups; ++group) init_barrier(read_back(group).full(0), 1);
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   }

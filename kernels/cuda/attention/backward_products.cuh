@@ -153,7 +153,7 @@ __device__ inline void multiply_tiles(const Params& p,
   constexpr bool kEarlyDelta =
       D + 64 * kBlocks <= 160;  // sums of dK, dV, scores and dP leave registers for it
   const int lane = threadIdx.x & 31, warp_row = threadIdx.x / 32 % 4 * 16;
-  int count = 0, num_sums = 0, step = 0;  // blocks, blocks whose dQ this group has formed, steps
+  int count = 0, step = 0;  // blocks, steps
   for (int i = 0;; ++i) {
     memory.own().wait_full(i);
     const int ticket = uniform(memory.item(i));
@@ -276,20 +276,19 @@ __device__ inline void multiply_tiles(const Params& p,
           wgmma_wait<0>();
           pin(dq);
           if (part == D / kColumns - 1) arrive_at(kScoresEmpty + group);
-          if (part == 0) memory.sums_barriers(group).wait_empty(num_sums);
+          if (part == 0) memory.sums_barriers().wait_empty(count + own_block);
 #pragma unroll
           for (int n = 0; n < kColumns / 8; ++n) {
-            const int place = (part * kColumns / 8 + n) * 128 + threadIdx.x % 128;
-            asm volatile(
-                "st.shared.v4.f32 [%0], {%1,%2,%3,%4};" ::"r"(memory.sums(group) + place * 16),
-                "f"(dq[n][0]), "f"(dq[n][1]), "f"(dq[n][2]), "f"(dq[n][3])
-                : "memory");
+            const int place = memory.sums_place(part * kColumns / 8 + n, threadIdx.x % 128);
+            asm volatile("st.shared.v4.f32 [%0], {%1,%2,%3,%4};" ::"r"(
+                             memory.sums(count + own_block) + place * 16),
+                         "f"(dq[n][0]), "f"(dq[n][1]), "f"(dq[n][2]), "f"(dq[n][3])
+                         : "memory");
           }
         }
         fence_shared_async();
         __syncwarp();
-        if (lane == 0) arrive(memory.sums_barriers(group).full(num_sums));
-        ++num_sums;
+        if (lane == 0) arrive(memory.sums_barriers().full(count + own_block));
       }
       wgmma_wait<0>();
       pin(dk[0]);

@@ -32,7 +32,7 @@ __device__ inline void wait_stores() { asm volatile("cp.async.bulk.wait_group 0;
 
 // Writes dQ of 64 queries from the sums as a warpgroup's threads held them. A lane takes 8 columns of
 // two rows at a time; two lanes share the 32 bytes that memory moves at once.
-template <class Shape>
+template <class Shape, class Memory>
 __device__ inline void write_query_gradients(const Params& p, int bh, int first_query,
                                              uint32_t sums) {
   using Element = typename Shape::Element;
@@ -46,7 +46,7 @@ __device__ inline void write_query_gradients(const Params& p, int bh, int first_
     for (int k = 0; k < 4; ++k) {
       asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];"
                    : "=f"(v[k][0]), "=f"(v[k][1]), "=f"(v[k][2]), "=f"(v[k][3])
-                   : "r"(sums + (n * 128 + quad * 4 + k) * 16)
+                   : "r"(sums + Memory::sums_place(n, quad * 4 + k) * 16)
                    : "memory");
     }
 #pragma unroll
@@ -80,74 +80,118 @@ struct LastTurn {
   }
 };
 
+// 64 queries to whose dQ an item adds.
+struct QueryBlock {
+  int index, number;  // in the sequence, and among all that this block of threads has formed
+  float* sums;        // in memory
+};
+
+// One thread starts adding the sums to those in memory, or replacing these.
+template <class Shape, bool kDropout>
+__device__ inline void start_adding(const BackwardMemory<Shape, kDropout>& memory,
+                                    const QueryBlock& block, bool replaces) {
+  memory.sums_barriers().wait_full(block.number);
+  if (replaces) {
+    store_bytes(block.sums, memory.sums(block.number), Shape::kSumBytes);
+  } else {
+    add_floats(block.sums, memory.sums(block.number), Shape::kSumBytes);
+  }
+  commit_stores();
+}
+
+// One thread adds the sums of a block where other items follow. The buffer is free before the turn is passed.
+template <class Shape, bool kDropout>
+__device__ inline void take_turn(const BackwardMemory<Shape, kDropout>& memory, const Turns& turns,
+                                 const QueryBlock& block) {
+  turns.wait(block.index);
+  start_adding(memory, block, turns.is_first(block.index));
+  wait_reads();
+  arrive(memory.sums_barriers().empty(block.number));
+  wait_stores();
+  turns.pass(block.index);
+}
+
+// One warp finishes a block: it adds the sums to those of other items, where there are any, reads all of them back, and
+// writes dQ. The turn is not passed.
+template <class Shape, bool kDropout>
+__device__ inline void take_last_turn(const Params& p,
+                                      const BackwardMemory<Shape, kDropout>& memory,
+                                      const Turns& turns, int bh, const QueryBlock& block,
+                                      bool is_only, Buffers<1> read_back, int num_read_back) {
+  const bool leader = (threadIdx.x & 31) == 0;
+  const uint32_t sums = memory.sums(block.number);
+  if (leader) turns.wait(block.index);
+  __syncwarp();
+  memory.sums_barriers().wait_full(block.number);
+  __syncwarp();
+  if (!is_only) {
+    if (leader) {
+      start_adding(memory, block, /*replaces=*/false);
+      wait_stores();
+      expect_bytes(read_back.full(0), Shape::kSumBytes);
+      load_bytes(sums, block.sums, Shape::kSumBytes, read_back.full(0));
+    }
+    read_back.wait_full(num_read_back);
+  }
+  __syncwarp();
+  write_query_gradients<Shape, BackwardMemory<Shape, kDropout>>(p, bh, block.index * kTurnQueries,
+                                                                sums);
+  fence_shared_async();
+  __syncwarp();
+  if (leader) arrive(memory.sums_barriers().empty(block.number));
+}
+
 template <class Shape, bool kDropout, bool kDocuments>
 __device__ inline void add_query_gradients(const Params& p,
                                            const BackwardMemory<Shape, kDropout>& memory,
                                            int group) {
+  using Last = LastTurn<Shape, kDocuments>;
   constexpr int kFloats = kTurnQueries * Shape::D;
   const int num_blocks = (p.T + kTurnKeys - 1) / kTurnKeys * (kTurnKeys / kTurnQueries);
-  const uint32_t sums = memory.sums(group);
-  const Buffers<1> barriers = memory.sums_barriers(group);
   const bool leader = (threadIdx.x & 31) == 0;
-  int count = 0, num_own = 0, num_read_back = 0;  // of blocks
+  int count = 0, num_read_back = 0;  // of blocks
   for (int i = 0;; ++i) {
     memory.own().wait_full(i);
     const int ticket = memory.item(i);
+    // Lanes do not meet again by themselves after the leader's waits. One that is two phases early or late at
+    // a barrier would not see it.
     __syncwarp();
     if (leader) arrive(memory.own().empty(i));
     if (ticket < 0) return;
     const Item item = item_of(p, ticket);
     const Steps<Shape, kDocuments> steps(p, item);
-    for (int block = steps.begin * Shape::kBlocks; block < steps.end * Shape::kBlocks; ++block) {
-      if (count++ % Shape::kGroups != group) continue;
-      const int first_query = block * kTurnQueries;
-      const Turn turn(p, item, block);
-      const LastTurn<Shape, kDocuments> last(p, item, block);
-      const bool is_last = last.is_last, is_only = is_last && turn.is_first();
-      float* of_slot =
-          p.dq_sums + (static_cast<int64_t>(item.bh % p.num_slots) * num_blocks + block) * kFloats;
-      // Lanes do not meet again by themselves after the leader's wait. All must have seen that the sums are
-      // there before the leader lets the next ones in: a lane that is two phases late would wait for ever.
-      if (leader) turn.wait();
-      __syncwarp();
-      barriers.wait_full(num_own);
-      __syncwarp();
-      if (leader && !is_only) {
-        if (turn.is_first()) {
-          store_bytes(of_slot, sums, Shape::kSumBytes);
-        } else {
-          add_floats(of_slot, sums, Shape::kSumBytes);
-        }
-        commit_stores();
-      }
-      if (is_last) {
-        if (!is_only) {
-          if (leader) {
-            wait_stores();
-            expect_bytes(memory.read_back(group), Shape::kSumBytes);
-            load_bytes(sums, of_slot, Shape::kSumBytes, memory.read_back(group));
-          }
-          wait_barrier(memory.read_back(group), num_read_back++ & 1);
-        }
-        __syncwarp();
-        write_query_gradients<Shape>(p, item.bh, first_query, sums);
-        fence_shared_async();
-        __syncwarp();
-        if (leader) arrive(barriers.empty(num_own));
+    const Turns turns(p, item);
+    float* const of_slot =
+        p.dq_sums + static_cast<int64_t>(item.bh % p.num_slots) * num_blocks * kFloats;
+    const int begin = steps.begin * Shape::kBlocks, end = steps.end * Shape::kBlocks;
+    const int first = begin + ((count ^ group) & 1);
+    for (int block = first; block < end; block += Shape::kGroups) {
+      const QueryBlock queries = {block, count + block - begin,
+                                  of_slot + static_cast<int64_t>(block) * kFloats};
+      const Last last(p, item, block);
+      if (last.is_last) {
+        take_last_turn(p, memory, turns, item.bh, queries, last.is_only, memory.read_back(group),
+                       num_read_back);
+        if (!last.is_only) ++num_read_back;
       } else if (leader) {
-        wait_reads();
-        arrive(barriers.empty(num_own));
-        wait_stores();
+        take_turn(memory, turns, queries);
       }
-      if (leader) turn.pass(is_last);
-      __syncwarp();
-      ++num_own;
+      if constexpr (kDocuments) __syncwarp();
     }
+    // Only a later head waits for what follows the last turns, so one fence is enough for all of them.
+    if (kDocuments || item.tile == 0) {
+      __threadfence();
+      for (int block = first; block < end; block += Shape::kGroups) {
+        const Last last(p, item, block);
+        if (leader && last.is_last) turns.end(block);
+      }
+    }
+    count += end - begin;
   }
 }
 
 // Adds 64 rows of dQ to the sums of its columns that lie at `bias`, or replaces these where `assigns`.
-template <class Shape>
+template <class Shape, class Memory>
 __device__ inline void add_columns(uint32_t bias, uint32_t sums, bool assigns) {
   const int lane = threadIdx.x & 31;
   const bool takes_odd = lane & 16;
@@ -159,7 +203,7 @@ __device__ inline void add_columns(uint32_t bias, uint32_t sums, bool assigns) {
       float v[4];
       asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];"
                    : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3])
-                   : "r"(sums + (n * 128 + warp * 32 + lane) * 16)
+                   : "r"(sums + Memory::sums_place(n, warp * 32 + lane) * 16)
                    : "memory");
       even += v[0] + v[2];
       odd += v[1] + v[3];
@@ -180,7 +224,7 @@ __device__ inline void sum_query_gradients(const Params& p,
   const int lane = threadIdx.x & 31;
   const uint32_t bias = memory.bias();
   int count = 0;  // of blocks
-  int num_own[2] = {}, num_read_back[2] = {};
+  int num_read_back[2] = {};
   for (int i = 0;; ++i) {
     memory.own().wait_full(i);
     const int ticket = memory.item(i);
@@ -191,23 +235,22 @@ __device__ inline void sum_query_gradients(const Params& p,
     const Steps<Shape, kDocuments> steps(p, item);
     bool has_sums = false;
     for (int block = steps.begin * Shape::kBlocks; block < steps.end * Shape::kBlocks; ++block) {
-      const int group = count++ % Shape::kGroups;
-      const int number = group == 0 ? num_own[0]++ : num_own[1]++;
+      const int number = count++, group = number % Shape::kGroups;
       const LastTurn<Shape, kDocuments> last(p, item, block);
       // It takes part in every use of the sums, so that it cannot be two phases late.
-      memory.sums_barriers(group).wait_full(number);
+      memory.sums_barriers().wait_full(number);
       if (last.is_last) {
         if (!last.is_only) {
           const int use = group == 0 ? num_read_back[0]++ : num_read_back[1]++;
-          wait_barrier(memory.read_back(group), use & 1);
+          memory.read_back(group).wait_full(use);
         }
         __syncwarp();
-        add_columns<Shape>(bias, memory.sums(group), !has_sums);
+        add_columns<Shape, BackwardMemory<Shape, kDropout>>(bias, memory.sums(number), !has_sums);
         has_sums = true;
         fence_shared_async();
       }
       __syncwarp();
-      if (lane == 0) arrive(memory.sums_barriers(group).empty(number));
+      if (lane == 0) arrive(memory.sums_barriers().empty(number));
     }
     // Without documents, the first tile's item is the last one for all blocks.
     if (kDocuments || item.tile == 0) {

@@ -76,7 +76,8 @@ struct Params {
   float* dq_sums = nullptr;  // (num_slots, blocks, 64 * D)
   int* turns = nullptr;      // the ticket and (num_slots, blocks)
   int num_slots = 0, num_turns = 0;
-  BiasSums bias;  // backward on Hopper only
+  int heads_together = 1;  // whose items are taken in turn (turns.cuh)
+  BiasSums bias;           // backward on Hopper only
 };
 
 // Calls function(std::true_type{}) or function(std::false_type{}).
