@@ -98,10 +98,10 @@ void Model::backward_layer(int64_t i, const MicroBatch& batch, bool accumulate) 
   const int64_t N = a.fc1_pre.shape(0), D = shape_.head_size, att_columns = heads_ * D;
   const Tensor dln(dnormed_.data(), shape_.dtype, {num_rows_, shape_.hidden_size});
 
-  const LayerLinears::Place qkv = place(i, LayerLinears::kQkv, /*training=*/true),
-                            proj = place(i, LayerLinears::kProj, /*training=*/true),
-                            fc1 = place(i, LayerLinears::kFc1, /*training=*/true),
-                            fc2 = place(i, LayerLinears::kFc2, /*training=*/true);
+  const LayerLinears::Place qkv = place(i, LayerLinears::kQkv, Pass::kBackward),
+                            proj = place(i, LayerLinears::kProj, Pass::kBackward),
+                            fc1 = place(i, LayerLinears::kFc1, Pass::kBackward),
+                            fc2 = place(i, LayerLinears::kFc2, Pass::kBackward);
 
   recompute_norm(a.ln2, a.residual_mid, a.mean2, a.rstd2, w.ln2_weight, w.ln2_bias);
   recompute_mlp(i);

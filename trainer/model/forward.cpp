@@ -16,7 +16,8 @@ void Model::forward(const MicroBatch& batch, bool training, ParameterGatherer* g
   if (chunk().has_embedding) forward_embedding(batch);
   for (int64_t i = 0; i < chunk().num_layers; ++i) {
     wait_for_parameters(begins[static_cast<size_t>(i)], i + 1);
-    forward_layer(i, branch_before(i, batch, training), batch, training);
+    forward_layer(i, branch_before(i, batch, training), batch,
+                  training ? Pass::kForward : Pass::kEvaluation);
   }
   forward_end(batch, training);
 }
@@ -37,8 +38,9 @@ void Model::forward_embedding(const MicroBatch& batch) {
                                   .epsilon = shape_.layernorm_epsilon});
 }
 
-void Model::forward_layer(int64_t i, const Branch& in, const MicroBatch& batch, bool training,
+void Model::forward_layer(int64_t i, const Branch& in, const MicroBatch& batch, Pass pass,
                           bool computes_branch) {
+  const bool training = pass != Pass::kEvaluation;
   const LayerActivations a = layer(i);
   const LayerParameters& w = weights().layers[static_cast<size_t>(i)];
   const int64_t att_columns = heads_ * shape_.head_size;
@@ -57,7 +59,7 @@ void Model::forward_layer(int64_t i, const Branch& in, const MicroBatch& batch, 
                                   .bias = w.ln1_bias,
                                   .epsilon = shape_.layernorm_epsilon,
                                   .dropout = in.dropout});
-  linears_.forward(place(i, LayerLinears::kQkv, training), rows(a.qkv, qkv_size_),
+  linears_.forward(place(i, LayerLinears::kQkv, pass), rows(a.qkv, qkv_size_),
                    {.rows = gather_rows(a.ln1)}, w.qkv_weight, w.qkv_bias);
   rotate(a.qkv, batch, /*inverse=*/false);
   backend_.attention_forward(
@@ -70,7 +72,7 @@ void Model::forward_layer(int64_t i, const Branch& in, const MicroBatch& batch, 
        .scale = attention_scale(),
        .heads = own_heads(),
        .dropout = training ? attention_dropout(batch, chunk().first_layer + i) : Dropout{}});
-  linears_.forward(place(i, LayerLinears::kProj, training), partials_of(branch_output()),
+  linears_.forward(place(i, LayerLinears::kProj, pass), partials_of(branch_output()),
                    {.rows = rows(a.att, att_columns)}, w.proj_weight, Tensor());
   sum_partials(branch_output());
 
@@ -86,18 +88,18 @@ void Model::forward_layer(int64_t i, const Branch& in, const MicroBatch& batch, 
                                   .bias = w.ln2_bias,
                                   .epsilon = shape_.layernorm_epsilon,
                                   .dropout = attention.dropout});
-  compute_fc1(i, training);
-  if (!computes_branch) return;
-  linears_.forward(place(i, LayerLinears::kFc2, training), partials_of(branch_output()),
-                   mlp_input(a), w.fc2_weight, Tensor());
+  compute_fc1(i, pass);
+  const LayerLinears::Place fc2 = place(i, LayerLinears::kFc2, pass);
+  if (!computes_branch) return linears_.keep_input(fc2, mlp_input(a));
+  linears_.forward(fc2, partials_of(branch_output()), mlp_input(a), w.fc2_weight, Tensor());
   sum_partials(branch_output());
 }
 
 // Without a place for it GELU's output is made where products read it.
-void Model::compute_fc1(int64_t i, bool training) {
+void Model::compute_fc1(int64_t i, Pass pass) {
   const LayerActivations a = layer(i);
   const LayerParameters& w = weights().layers[static_cast<size_t>(i)];
-  const LayerLinears::Place fc1 = place(i, LayerLinears::kFc1, training);
+  const LayerLinears::Place fc1 = place(i, LayerLinears::kFc1, pass);
   const Tensor inp = gather_rows(a.ln2);
   if (shape_.glu == Glu::kNone) {
     linears_.gelu_forward(fc1, a.fc1, a.fc1_pre, inp, w.fc1_weight, w.fc1_bias, shape_.gelu);
@@ -126,7 +128,7 @@ void Model::recompute_layers(int64_t begin, int64_t end, const MicroBatch& batch
     } else {
       in = branch_before(i, batch, /*training=*/true);
     }
-    forward_layer(i, in, batch, /*training=*/true, /*computes_branch=*/i + 1 < end);
+    forward_layer(i, in, batch, Pass::kBackward, /*computes_branch=*/i + 1 < end);
   }
 }
 
@@ -144,7 +146,7 @@ void Model::recompute_norm(Tensor normed, Tensor residual, Tensor mean, Tensor r
 
 void Model::recompute_mlp(int64_t i) {
   if (recompute_.mlp) {
-    compute_fc1(i, /*training=*/true);
+    compute_fc1(i, Pass::kBackward);
   } else if (recompute_.recomputes_activation()) {
     activate(layer(i));
   }

@@ -29,7 +29,7 @@ LayerLinears::LayerLinears(Backend& backend, const std::optional<Fp8Options>& fp
     : backend_(backend), fp8_(fp8), sizes_(sizes) {
   if (!fp8_ || sizes.num_layers == 0) return;
   weights_.resize(static_cast<size_t>(sizes.num_layers * kNum));
-  int64_t widest_input = 0, widest_output = 0;
+  int64_t widest_input = 0, widest_output = 0, widest_not_kept = 0;
   for (int64_t layer = 0; layer < sizes.num_layers; ++layer) {
     for (size_t name = 0; name < kNum; ++name) {
       Weight& weight = weights_[static_cast<size_t>(layer) * kNum + name];
@@ -40,6 +40,7 @@ LayerLinears::LayerLinears(Backend& backend, const std::optional<Fp8Options>& fp
                {I, O});
       widest_input = std::max(widest_input, I);
       widest_output = std::max(widest_output, O);
+      if (!sizes.keeps_inputs[name]) widest_not_kept = std::max(widest_not_kept, I);
     }
   }
   const DType f = DType::kFloat32;
@@ -66,7 +67,7 @@ LayerLinears::LayerLinears(Backend& backend, const std::optional<Fp8Options>& fp
   }
   if (!fp8_->has_weight_gradients) return;
   scratch("fp8 dout transposed", &gradient_transposed_, widest_output);
-  scratch("fp8 inp transposed", &input_transposed_, widest_input);
+  if (widest_not_kept > 0) scratch("fp8 inp transposed", &input_transposed_, widest_not_kept);
 }
 
 int64_t LayerLinears::row_of(Kind kind, const Place& place) const {
@@ -113,6 +114,7 @@ void LayerLinears::forward(const Place& place, Tensor out, const Input& input, T
   const Tensor inp = view(rows_, kE4M3, num_rows(out), weight.shape(1));
   const Tensor scaling = input_scaling(place);
   backend_.quantize({.rows = inp,
+                     .transposed = place.kept_input,
                      .scaling = scaling,
                      .derives_scale = !has_history(),
                      .amax = amax_of(Kind::kInput, place),
@@ -127,6 +129,18 @@ void LayerLinears::forward(const Place& place, Tensor out, const Input& input, T
                         .bias = bias,
                         .sums_fast = true});
   if (place.error) add_error(place, out, input, weight, bias);
+}
+
+void LayerLinears::transpose_input(const Place& place, Tensor transposed, const Input& input) {
+  backend_.quantize({.transposed = transposed,
+                     .scaling = input_scaling(place),
+                     .inp = input.rows,
+                     .pre = input.pre,
+                     .gelu = input.gelu});
+}
+
+void LayerLinears::keep_input(const Place& place, const Input& input) {
+  if (place.kept_input) transpose_input(place, place.kept_input, input);
 }
 
 void LayerLinears::gelu_forward(const Place& place, Tensor out, Tensor pre, Tensor inp,
@@ -192,17 +206,16 @@ void LayerLinears::backward_weight(const Place& place, Tensor dweight, Tensor db
   if (!fp8_ || !fp8_->has_weight_gradients)
     return backend_.linear_backward_weight(dweight, dbias, dout, input.rows, accumulate);
   const int64_t N = num_rows(dout), O = dweight.shape(0), I = dweight.shape(1);
-  const Tensor inp = view(input_transposed_, kE4M3, I, N), scaling = input_scaling(place);
-  backend_.quantize({.transposed = inp,
-                     .scaling = scaling,
-                     .inp = input.rows,
-                     .pre = input.pre,
-                     .gelu = input.gelu});
+  Tensor inp = place.kept_input;
+  if (!inp) {
+    inp = view(input_transposed_, kE4M3, I, N);
+    transpose_input(place, inp, input);
+  }
   backend_.fp8_product({.out = dweight,
                         .a = view(gradient_transposed_, fp8_->gradients, O, N),
                         .b = inp,
                         .a_scaling = scaling_of(Kind::kGradient, place, gradient_scaling_),
-                        .b_scaling = scaling,
+                        .b_scaling = input_scaling(place),
                         .accumulate = accumulate});
 }
 

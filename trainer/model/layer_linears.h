@@ -7,9 +7,10 @@
 //   backward dout by rows, weight transposed             dinp = dout * weight
 //            dout transposed, inp transposed             dweight = dout^T * inp
 //
-// Weights are quantized once after each update, inputs in forward (by rows) and again in backward
-// (transposed), gradients once in backward. GELU and its derivative are part of quantizing: fc2's input
-// is made of fc1's output, and fc1's gradient of that of fc2's input.
+// Weights are quantized once after each update, gradients once in backward. An input is quantized in
+// forward, by rows and transposed in one pass, and the transposed copy is kept for backward. Where it is
+// not (Sizes::keeps_inputs), backward makes it of the input, in a second pass. GELU and its derivative are
+// part of quantizing: fc2's input is made of fc1's output, and fc1's gradient of that of fc2's input.
 //
 // Delayed scaling takes a tensor's scale from the steps before. They are the same on all ranks that
 // share the tensor, and are the state that a checkpoint holds. Before there is a step, and with
@@ -43,8 +44,10 @@ class LayerLinears {
   struct Sizes {
     int64_t num_layers = 0;  // of all chunks
     int64_t num_rows = 0;
-    bool has_glu = false;  // fc2's input is kept then
+    bool has_glu = false;  // fc2's input is in memory then
     std::array<int64_t, kNum> inputs = {}, outputs = {};
+    // Inputs whose transposed copies are kept from forward to backward, if gradients of weights are fp8's.
+    std::array<bool, kNum> keeps_inputs = {};
   };
   // One linear layer in one micro-batch.
   struct Place {
@@ -53,6 +56,9 @@ class LayerLinears {
     bool is_training = true;
     // (4,4) fp32: {1 / scale, scale, padding} of the layer's inputs, from forward to backward of the micro-batch
     Tensor input_scaling = {};
+    // (I,N) e4m3: the transposed input, from forward to backward of the micro-batch; or empty: then forward makes
+    // none, and backward makes it in scratch
+    Tensor kept_input = {};
     // (2) fp32: forward adds the squared error of this product to it, and the square of bf16's; or empty
     Tensor error = {};
   };
@@ -72,8 +78,15 @@ class LayerLinears {
   bool is_fp8() const { return fp8_.has_value(); }
   // Returns whether fc2's input, GELU of fc1's output, is kept; else it is made where it is read.
   bool keeps_gelu() const { return !is_fp8() || !fp8_->has_weight_gradients; }
+  // Returns whether a transposed copy of an input is kept. Then backward_weight() does not read the input itself.
+  bool keeps_input(Name name) const {
+    return is_fp8() && fp8_->has_weight_gradients && sizes_.keeps_inputs[name];
+  }
 
   void forward(const Place& place, Tensor out, const Input& input, Tensor weight, Tensor bias);
+  // Stands for forward() where a layer is computed again and nobody needs the product: makes `kept_input`, if there
+  // is one, with forward's scale.
+  void keep_input(const Place& place, const Input& input);
   // Computes fc1's output, `pre`, and GELU of that, `out`, which in fp8 may be empty.
   void gelu_forward(const Place& place, Tensor out, Tensor pre, Tensor inp, Tensor weight,
                     Tensor bias, Gelu gelu);
@@ -92,6 +105,7 @@ class LayerLinears {
   // the gradient of GELU's output, and there are no sums. Returns whether dbias has them.
   bool gelu_backward_input(const Place& place, Tensor dpre, Tensor dbias, Tensor dout,
                            Tensor weight, Tensor pre, Gelu gelu, bool accumulate);
+  // Reads `kept_input` where there is one, else `input`.
   void backward_weight(const Place& place, Tensor dweight, Tensor dbias, Tensor dout,
                        const Input& input, bool accumulate);
 
@@ -127,6 +141,7 @@ class LayerLinears {
   Tensor amax_of(Kind kind, const Place& place) const;  // empty where no step counts it
   Tensor input_scaling(const Place& place) const;
   const Weight& quantized(const Place& place, Tensor weight);
+  void transpose_input(const Place& place, Tensor transposed, const Input& input);
   void add_error(const Place& place, Tensor out, const Input& input, Tensor weight, Tensor bias);
 
   Backend& backend_;

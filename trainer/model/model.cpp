@@ -31,13 +31,30 @@ int64_t rows_of(const ModelShape& shape, const ParallelLayout& layout) {
   return shape.micro_batch_size * shape.seq_length / layout.num_row_shares();
 }
 
-LayerLinears::Sizes linear_sizes(const ModelShape& shape, const ParallelLayout& layout) {
+// Returns the inputs whose transposed fp8 copies stay for backward. Where ranks share rows, those of qkv and fc1
+// do not: their inputs are gathered from all ranks, and a copy would be larger than a rank's rows in bf16 from
+// four ranks on. Outputs that are computed again are kept in no form. Such a run lacks memory, so it keeps no
+// copy of proj's input either, which backward of attention needs in bf16 as well.
+std::array<bool, LayerLinears::kNum> kept_inputs(const ParallelLayout& layout,
+                                                 const RecomputeOptions& recompute) {
+  const bool keeps_norms = layout.num_row_shares() == 1 && !recompute.norms;
+  std::array<bool, LayerLinears::kNum> keeps = {};
+  keeps[LayerLinears::kQkv] = keeps_norms;
+  keeps[LayerLinears::kProj] = !recompute.norms && !recompute.recomputes_activation();
+  keeps[LayerLinears::kFc1] = keeps_norms && !recompute.mlp;
+  keeps[LayerLinears::kFc2] = !recompute.recomputes_activation();
+  return keeps;
+}
+
+LayerLinears::Sizes linear_sizes(const ModelShape& shape, const ParallelLayout& layout,
+                                 const RecomputeOptions& recompute) {
   LayerLinears::Sizes sizes{.num_rows = shape.micro_batch_size * shape.seq_length,
                             .has_glu = shape.glu != Glu::kNone};
   for (const Chunk& chunk : chunks_of(shape, layout)) sizes.num_layers += chunk.num_layers;
   const int64_t C = shape.hidden_size, A = shape.num_heads * shape.head_size / layout.tp_size;
   sizes.inputs = {C, A, C, shape.ffn_size / layout.tp_size};
   sizes.outputs = {shape.qkv_size() / layout.tp_size, C, shape.fc1_size() / layout.tp_size, C};
+  sizes.keeps_inputs = kept_inputs(layout, recompute);
   return sizes;
 }
 
@@ -99,7 +116,7 @@ Model::Model(Backend& backend, Communicator& tensor_parallel, const ModelShape& 
       fc1_size_(shape.fc1_size() / layout.tp_size),
       planned_length_(shape.seq_length),
       num_rows_(rows_of(shape, layout)),
-      linears_(backend, shape.fp8, linear_sizes(shape, layout), plan),
+      linears_(backend, shape.fp8, linear_sizes(shape, layout, activations.recompute), plan),
       slots_(static_cast<size_t>(activations.num_slots)),
       output_gradients_(static_cast<size_t>(activations.num_gradient_slots)) {
   const std::vector<Chunk> chunks = chunks_of(shape, layout);
@@ -136,13 +153,25 @@ void Model::for_each_buffer(const Add& add) {
     add(keep, prefix + "residual", &a.residual, r, {R, C});
   };
   const auto add_norms = [&](LayerActivations& a, const std::string& prefix) {
-    add(keep, prefix + "ln1", &a.ln1, x, {R, C});
-    add(keep, prefix + "ln2", &a.ln2, x, {R, C});
+    if (!linears_.keeps_input(LayerLinears::kQkv)) add(keep, prefix + "ln1", &a.ln1, x, {R, C});
+    if (!linears_.keeps_input(LayerLinears::kFc1)) add(keep, prefix + "ln2", &a.ln2, x, {R, C});
+  };
+  const auto add_fp8_input = [&](LayerActivations& a, const std::string& name,
+                                 LayerLinears::Name linear, int64_t columns) {
+    if (linears_.keeps_input(linear))
+      add(keep, name, &a.fp8_inputs[linear], DType::kFloat8E4M3, {columns, N});
+  };
+  const auto add_fp8_inputs = [&](LayerActivations& a, const std::string& prefix) {
+    add_fp8_input(a, prefix + "fp8 ln1", LayerLinears::kQkv, C);
+    add_fp8_input(a, prefix + "fp8 att", LayerLinears::kProj, heads_ * D);
+    add_fp8_input(a, prefix + "fp8 ln2", LayerLinears::kFc1, C);
+    add_fp8_input(a, prefix + "fp8 fc1", LayerLinears::kFc2, ffn_);
   };
   const auto add_fc1_pre = [&](LayerActivations& a, const std::string& prefix) {
     add(keep, prefix + "fc1_pre", &a.fc1_pre, x, {N, fc1_size_});
   };
   const auto add_fc1 = [&](LayerActivations& a, const std::string& prefix) {
+    if (linears_.keeps_input(LayerLinears::kFc2)) return;
     if (linears_.keeps_gelu() || shape_.glu != Glu::kNone)
       add(keep, prefix + "fc1", &a.fc1, x, {N, ffn_});
   };
@@ -180,6 +209,7 @@ void Model::for_each_buffer(const Add& add) {
       if (linears_.is_fp8()) add(keep, prefix + "fp8 scales", &a.fp8_scaling, f, {4, 4});
       if (recompute_.recomputes_layer(i)) continue;
       add_rest(a, prefix);
+      add_fp8_inputs(a, prefix);
       if (!recompute_.norms) add_norms(a, prefix);
       if (!recompute_.mlp) add_fc1_pre(a, prefix);
       if (!recompute_.recomputes_activation()) add_fc1(a, prefix);
@@ -194,6 +224,7 @@ void Model::for_each_buffer(const Add& add) {
     if (recompute_.method == RecomputeOptions::Method::kNone) continue;
     if (i > 0) add_residual(shared_[i], prefix);
     add_rest(shared_[i], prefix);
+    add_fp8_inputs(shared_[i], prefix);
     add_norms(shared_[i], prefix);
     add_fc1_pre(shared_[i], prefix);
     add_fc1(shared_[i], prefix);
@@ -212,7 +243,8 @@ void Model::for_each_buffer(const Add& add) {
   add(scratch, "branch or dnormed", &dnormed_, x, {std::max(R * C, N * heads_ * D)});
   for (Tensor& gradient : output_gradients_) add(scratch, "output gradient", &gradient, r, {R, C});
   if (num_layers > 0) {
-    add(scratch, "dwide", &dwide_, x, {N, std::max(fc1_size_, qkv_size_)});
+    const bool has_norm = linears_.keeps_input(LayerLinears::kQkv);
+    add(scratch, "dwide", &dwide_, x, {N, std::max({fc1_size_, qkv_size_, has_norm ? C : 0})});
     if (shape_.glu != Glu::kNone) add(scratch, "dglu", &dglu_, x, {N, ffn_});
     if (groups_ < heads_) {
       add(scratch, "expanded qkv", &expanded_, x, {B, T, heads_, 3, D});
@@ -257,20 +289,36 @@ void Model::set_sequence_length(int64_t seq_length) {
 
 LayerActivations Model::layer(int64_t i) const {
   LayerActivations a = slots_[slot_][static_cast<size_t>(i)];
-  if (shared_.empty()) return a;
   if (recompute_.recomputes_layer(i)) {
     const Tensor own_residual = a.residual, own_scaling = a.fp8_scaling;
     a = shared_[static_cast<size_t>(i - recompute_.group_begin(i))];
     if (own_residual) a.residual = own_residual;
     a.fp8_scaling = own_scaling;
-    return a;
+  } else if (!shared_.empty()) {
+    const LayerActivations& parts = shared_.front();
+    // The output of one norm is no longer needed where that of the other one is.
+    if (recompute_.norms) a.ln1 = a.ln2 = parts.ln1;
+    if (recompute_.mlp) a.fc1_pre = parts.fc1_pre;
+    if (recompute_.recomputes_activation()) a.fc1 = parts.fc1;
   }
-  const LayerActivations& parts = shared_.front();
-  // The output of one norm is no longer needed where that of the other one is.
-  if (recompute_.norms) a.ln1 = a.ln2 = parts.ln1;
-  if (recompute_.mlp) a.fc1_pre = parts.fc1_pre;
-  if (recompute_.recomputes_activation()) a.fc1 = parts.fc1;
+  // What is kept in fp8 alone lies in memory of gradients that backward of a layer writes later.
+  const Tensor norm(dwide_.data(), shape_.dtype, {num_rows_, shape_.hidden_size});
+  if (linears_.keeps_input(LayerLinears::kQkv)) a.ln1 = norm;
+  if (linears_.keeps_input(LayerLinears::kFc1)) a.ln2 = norm;
+  if (linears_.keeps_input(LayerLinears::kFc2)) a.fc1 = dglu_;  // empty without a GLU
   return a;
+}
+
+LayerLinears::Place Model::place(int64_t i, LayerLinears::Name name, Pass pass) const {
+  const LayerActivations a = layer(i);
+  const bool is_kept =
+      pass == Pass::kBackward || (pass == Pass::kForward && !recompute_.recomputes_layer(i));
+  return {.layer = part().layers_before + i,
+          .name = name,
+          .is_training = pass != Pass::kEvaluation,
+          .input_scaling = a.fp8_scaling,
+          .kept_input = is_kept ? a.fp8_inputs[name] : Tensor(),
+          .error = fp8_error(i, name)};
 }
 
 // A chunk of the head alone normalises its input itself.

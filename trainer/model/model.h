@@ -3,6 +3,7 @@
 // megatron/core/models/gpt]
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -75,9 +76,11 @@ struct ModelParameters {
 };
 
 // The tensors of one layer that backward needs: 32*C bytes per token in bf16 (for F = 4C), 36*C with an
-// fp32 residual stream, without the statistics. The outputs of the branches are not kept. R is the number
-// of this rank's rows of the residual stream: N, or N/tp with sequence parallelism. The stream, and the
-// gradients along it, have the type r: x, or fp32 (ModelShape::residual_dtype).
+// fp32 residual stream, 27*C with fp8, without the statistics. The outputs of the branches are not kept.
+// With fp8 the inputs of products are kept in fp8 (LayerLinears::keeps_input); then ln1, ln2 and a GLU's
+// output, which backward needs for nothing else, lie in scratch. R is the number of this rank's rows of the
+// residual stream: N, or N/tp with sequence parallelism. The stream, and the gradients along it, have the
+// type r: x, or fp32 (ModelShape::residual_dtype).
 struct LayerActivations {
   Tensor residual;           // (R,C) r   input of LN1 and of the skip connection
   Tensor ln1, mean1, rstd1;  // (R,C), (R), (R); an RMSNorm has no mean
@@ -88,6 +91,8 @@ struct LayerActivations {
   // (N,F/tp)  before and after GELU; before a GLU (N,2F/tp). With fp8 GELU's output may be left out.
   Tensor fc1_pre, fc1;
   Tensor fp8_scaling;  // (4,4) fp32: scales of the linear layers' inputs; empty without fp8
+  // (I,N) e4m3, by LayerLinears::Name: those inputs, transposed; empty where they are not kept
+  std::array<Tensor, LayerLinears::kNum> fp8_inputs;
 };
 
 // What backward needs of a LayerNorm of the word embedding.
@@ -253,9 +258,10 @@ class Model {
   template <typename Add>
   void for_each_buffer(const Add& add);
   void plan_buffers(MemoryPlan& plan);
-  LayerLinears::Place place(int64_t i, LayerLinears::Name name, bool training) const {
-    return {part().layers_before + i, name, training, layer(i).fp8_scaling, fp8_error(i, name)};
-  }
+  // The pass that computes a layer. Computing it again is a part of backward. Forward leaves no fp8 inputs of a
+  // layer that is computed again.
+  enum class Pass { kEvaluation, kForward, kBackward };
+  LayerLinears::Place place(int64_t i, LayerLinears::Name name, Pass pass) const;
   Tensor fp8_error(int64_t i, LayerLinears::Name name) const {
     if (!fp8_errors_) return {};
     const int64_t idx = (chunk().first_layer + i) * LayerLinears::kNum + name;
@@ -268,14 +274,14 @@ class Model {
   }
   // Computes layer `i`, which begins with `in`, up to its last branch or, without `computes_branch`,
   // only what backward needs.
-  void forward_layer(int64_t i, const Branch& in, const MicroBatch& batch, bool training,
+  void forward_layer(int64_t i, const Branch& in, const MicroBatch& batch, Pass pass,
                      bool computes_branch = true);
   // Computes the outputs of a layer's norms, or of its fc1 and activation, where they are not kept.
   void recompute_norm(Tensor normed, Tensor residual, Tensor mean, Tensor rstd, Tensor weight,
                       Tensor bias);
   void recompute_mlp(int64_t i);
   // Computes fc1_pre from ln2, and fc1 from fc1_pre.
-  void compute_fc1(int64_t i, bool training);
+  void compute_fc1(int64_t i, Pass pass);
   void activate(const LayerActivations& a);
   // Computes the activations of a group of layers [begin, end) again, with forward's bits.
   void recompute_layers(int64_t begin, int64_t end, const MicroBatch& batch);
@@ -337,8 +343,11 @@ class Model {
   std::vector<Tensor> output_gradients_;  // (R,C) r, by gradient slot
   // Gradient of a LayerNorm's output (R,C), or of the attention's (N,H*D/tp); in forward the branch.
   Tensor dnormed_;
-  Tensor dwide_;                 // (N, max(qkv_size_, fc1_size_)) gradient of fc1's or qkv's output
-  Tensor dglu_;                  // (N,F/tp) gradient of a gated linear unit's output
+  // (N, max(qkv_size_, fc1_size_)) gradient of fc1's or qkv's output. In forward ln1 and ln2 lie there, one
+  // after the other, where they are kept in fp8 alone; for them it may be wider.
+  Tensor dwide_;
+  // (N,F/tp) gradient of a gated linear unit's output; in forward that output, where it is kept in fp8 alone
+  Tensor dglu_;
   Tensor angles_;                // (T,2,P) fp32 of rotary positions, for the T of the buffers
   Tensor slopes_;                // (H/tp) fp32 of ALiBi
   Tensor expanded_, dexpanded_;  // (B,T,H/tp,3,D) where queries share keys and values

@@ -102,8 +102,8 @@ TEST(MemoryPlan, AnFp32ResidualStreamTakesTwiceItsBytes) {
   }
 }
 
-// GELU's output is not kept, and a layer has 64 bytes for the scales of its inputs; of a weight in fp8
-// there are two copies, by rows and transposed.
+// GELU's output is not kept in bf16, and both norms' are not, but all four inputs of products in fp8, and a layer
+// has 64 bytes for their scales; of a weight in fp8 there are two copies, by rows and transposed.
 TEST(MemoryPlan, Fp8KeepsLessOfALayerAndCopiesOfItsWeights) {
   const auto backend = create_cpu_backend();
   TrainerOptions options = gpt2_124m();
@@ -115,18 +115,53 @@ TEST(MemoryPlan, Fp8KeepsLessOfALayerAndCopiesOfItsWeights) {
   const auto more = [&](MemoryClass c) {
     return fp8.plan().class_bytes(c) - bf16.plan().class_bytes(c);
   };
-  EXPECT_EQ(more(MemoryClass::kActivations), L * (256 - tokens * 8 * C))
+  EXPECT_EQ(more(MemoryClass::kActivations), L * (256 - tokens * (8 + 4 - 7) * C))
       << "a buffer is 256 bytes at least";
   EXPECT_EQ(more(MemoryClass::kParameters), L * (2 * 12 * C * C + 4 * 16));
   EXPECT_EQ(more(MemoryClass::kOptimizer), L * (8 + 4) * 20 * 4 + 768) << "histories, and amaxes";
-  EXPECT_EQ(more(MemoryClass::kScratch), 3 * tokens * 4 * C + 256)
-      << "rows, and both operands transposed";
+  EXPECT_EQ(more(MemoryClass::kScratch), 2 * tokens * 4 * C + 256)
+      << "rows, and a gradient transposed";
   options.shape.fp8->measures_errors = true;
   const Trainer shadowed(*backend, options);
   EXPECT_EQ(shadowed.plan().class_bytes(MemoryClass::kScratch) -
                 fp8.plan().class_bytes(MemoryClass::kScratch),
             2 * 2 * tokens * 4 * C)
       << "a product of bf16, and GELU's output for it";
+}
+
+// Where an input is made again in backward, or is made of the rows of several ranks, its copy is not kept; where
+// the bf16 tensor is needed by nothing else, the copy takes its place.
+TEST(MemoryPlan, Fp8InputsAreKeptWhereTheBf16TensorsAreNot) {
+  const auto backend = create_cpu_backend();
+  // Returns the bytes of what a layer keeps for each hidden unit and token, without statistics.
+  const auto kept = [&](const RecomputeOptions& recompute, Glu glu = Glu::kNone,
+                        const Topology& topology = {}) {
+    TrainerOptions options = gpt2_124m();
+    options.shape.glu = glu;
+    options.shape.attention_dropout = 0;
+    options.shape.fp8 = Fp8Options{};
+    options.recompute = recompute;
+    ProcessGroups groups = create_lone_process_groups();
+    groups.layout = layout_of(topology, 0);
+    const Trainer trainer(*backend, options, groups);
+    const int64_t units = 64 * 1024 * 768;
+    int64_t bytes = 0;
+    for (const MemoryPlan::Buffer& buffer : trainer.plan().buffers()) {
+      if (buffer.memory_class == MemoryClass::kActivations && buffer.name.starts_with("layer 1 ") &&
+          buffer.num_bytes >= units / 4)
+        bytes += buffer.num_bytes;
+    }
+    return static_cast<double>(bytes) / static_cast<double>(units);
+  };
+  EXPECT_EQ(kept({}), 27);
+  EXPECT_EQ(kept({.norms = true}), 27 - 2 - 1);
+  EXPECT_EQ(kept({.activation = true}), 27 - 4 - 1);
+  EXPECT_EQ(kept({.norms = true, .activation = true}), 20) << "no copy";
+  EXPECT_EQ(kept({.mlp = true}), 20 + 1 + 2 - 8) << "a copy of ln1, and ln2 in bf16";
+  EXPECT_EQ(kept({}, Glu::kSwiglu), 27 + 8);
+  EXPECT_EQ(kept({.norms = true, .activation = true}, Glu::kSwiglu), 20 + 8);
+  EXPECT_EQ(kept({}, Glu::kNone, {.tp_size = 2}), (4 + 2) + (27 - 6) / 2.0);
+  EXPECT_EQ(kept({}, Glu::kNone, {.tp_size = 2, .sequence_parallel = true}), (27 - 2 + 4) / 2.0);
 }
 
 // GPT 7.5B with 4 samples of 2048 tokens: recomputation keeps a layer's input, 2 bytes of its 32 for

@@ -55,6 +55,7 @@ struct Variant {
   std::optional<LossScaleOptions> loss_scale = {};
   bool skips_bad_steps = false;
   bool has_bf16_moments = false;
+  std::optional<Fp8Options> fp8 = {};
 
   std::string name() const {
     std::string stages;
@@ -86,7 +87,8 @@ struct Variant {
            (num_query_groups > 0 ? " groups " + std::to_string(num_query_groups) : "") +
            (uses_rms_norm ? " RMSNorm" : "") + (unties_head ? " untied" : "") +
            (has_biases ? "" : " no-biases") + (has_qkv_bias ? "" : " no-qkv-bias") +
-           (has_bf16_moments ? " bf16-moments" : "") + name_of(recompute) +
+           (has_bf16_moments ? " bf16-moments" : "") +
+           (fp8 ? (fp8->is_delayed ? " fp8" : " fp8 tensorwise") : "") + name_of(recompute) +
            (logits_chunk > 0 ? " logits " + std::to_string(logits_chunk) : "");
   }
   TrainerOptions options() const {
@@ -109,6 +111,7 @@ struct Variant {
     options.shape.has_qkv_bias = has_qkv_bias;
     options.shape.micro_batch_size = micro_batch_size;
     options.shape.dtype = dtype;
+    options.shape.fp8 = fp8;
     options.shape.has_fp32_residual = has_fp32_residual;
     options.shape.vocab_size = vocab_size;
     options.shape.train_padded_vocabulary = train_padded_vocabulary;

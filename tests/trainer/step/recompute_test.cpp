@@ -61,6 +61,42 @@ TEST(Recompute, HasTheBitsOfKeepingEverythingWithAnFp32ResidualStream) {
                     .loss_scale = LossScaleOptions{.constant = 256}});
 }
 
+// Forward quantizes inputs by rows and transposed at once where everything is kept; with norms and the activation
+// recomputed each input is quantized in forward and again in backward.
+TEST(Recompute, HasTheBitsOfKeepingEverythingInFp8) {
+  for (const Glu glu : {Glu::kNone, Glu::kSwiglu}) {
+    for (const bool is_delayed : {true, false}) {
+      expect_same_bits({.dtype = DType::kBFloat16,
+                        .num_layers = 3,
+                        .glu = glu,
+                        .fp8 = Fp8Options{.is_delayed = is_delayed}});
+    }
+  }
+  expect_same_bits({.dtype = DType::kBFloat16,
+                    .num_layers = 3,
+                    .glu = Glu::kSwiglu,
+                    .fp8 = Fp8Options{.has_weight_gradients = false}});
+}
+
+// The copies belong to micro-batches, of which several are under way. A scale of the tensor itself differs
+// between them. With four tensor-parallel ranks a layer has no gradient as wide as a LayerNorm.
+TEST(Recompute, HasTheSameBitsInFp8OverRanks) {
+  for (const Topology& topology :
+       {Topology{.tp_size = 2, .sequence_parallel = true},
+        Topology{.pp_size = 2, .stage_layers = {2, 1}},
+        Topology{.tp_size = 2, .pp_size = 2, .num_chunks = 2, .stage_layers = {1, 1, 2, 1}}}) {
+    expect_same_bits({.topology = topology,
+                      .dtype = DType::kBFloat16,
+                      .num_layers = topology.num_chunks > 1 ? 5 : 3,
+                      .fp8 = Fp8Options{.is_delayed = false}});
+  }
+  expect_same_bits({.topology = {.tp_size = 4},
+                    .dtype = DType::kBFloat16,
+                    .num_heads = 4,
+                    .head_size = 16,
+                    .fp8 = Fp8Options{}});
+}
+
 TEST(Recompute, HasTheSameBitsOverTensorParallelRanks) {
   for (const bool sequence_parallel : {false, true}) {
     for (const float dropout : {0.0F, 0.2F}) {
