@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/trainer/counting_backend.h"
 #include "tests/trainer/model_fixture.h"
 #include "trainer/memory_advice.h"
@@ -162,6 +164,24 @@ TEST(MemoryPlan, Fp8InputsAreKeptWhereTheBf16TensorsAreNot) {
   EXPECT_EQ(kept({.norms = true, .activation = true}, Glu::kSwiglu), 20 + 8);
   EXPECT_EQ(kept({}, Glu::kNone, {.tp_size = 2}), (4 + 2) + (27 - 6) / 2.0);
   EXPECT_EQ(kept({}, Glu::kNone, {.tp_size = 2, .sequence_parallel = true}), (27 - 2 + 4) / 2.0);
+}
+
+// Forward puts a norm's output where backward has gradients of qkv's and fc1's outputs, which are narrower with
+// many tensor-parallel ranks.
+TEST(MemoryPlan, ANormThatIsKeptInFp8HasRoomInScratch) {
+  const auto backend = create_cpu_backend();
+  for (const int tp_size : {1, 6}) {
+    TrainerOptions options = gpt2_124m();
+    options.shape.fp8 = Fp8Options{};
+    ProcessGroups groups = create_lone_process_groups();
+    groups.layout = layout_of({.tp_size = tp_size}, 0);
+    const Trainer trainer(*backend, options, groups);
+    const std::vector<MemoryPlan::Buffer>& buffers = trainer.plan().buffers();
+    const auto wide = std::find_if(buffers.begin(), buffers.end(),
+                                   [](const auto& buffer) { return buffer.name == "dwide"; });
+    ASSERT_NE(wide, buffers.end());
+    EXPECT_EQ(wide->num_bytes, 2 * 64 * 1024 * 768 * (tp_size == 1 ? 4 : 1));
+  }
 }
 
 // GPT 7.5B with 4 samples of 2048 tokens: recomputation keeps a layer's input, 2 bytes of its 32 for

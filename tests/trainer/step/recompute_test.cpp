@@ -90,11 +90,8 @@ TEST(Recompute, HasTheSameBitsInFp8OverRanks) {
                       .num_layers = topology.num_chunks > 1 ? 5 : 3,
                       .fp8 = Fp8Options{.is_delayed = false}});
   }
-  expect_same_bits({.topology = {.tp_size = 4},
-                    .dtype = DType::kBFloat16,
-                    .num_heads = 4,
-                    .head_size = 16,
-                    .fp8 = Fp8Options{}});
+  expect_same_bits(
+      {.topology = {.tp_size = 4}, .dtype = DType::kBFloat16, .head_size = 8, .fp8 = Fp8Options{}});
 }
 
 TEST(Recompute, HasTheSameBitsOverTensorParallelRanks) {
