@@ -10,30 +10,29 @@
 
 namespace weft::cuda::attention {
 
-// Two warpgroups own 64 keys each. A step has kBlocks blocks of 64 queries. The own tiles lie kOwn times
-// in memory, so that those of the next item can arrive early; likewise kScores and the gradients of the
-// scores of one block.
-template <typename ElementType, int kHeadSize, int kNumBlocks, int kNumStages, int kNumOwn,
-          int kNumScores, int kNumSums>
+// Two warpgroups own 64 keys each. A step has 64 queries. What warps hand on lies several times in memory, so that the
+// next can arrive or be written early: kStages times queries, kOwn times the own tiles of an item, kScores times
+// the gradients of a step's scores, and kSums times its sums of dQ.
+template <typename ElementType, int kHeadSize, int kNumStages, int kNumOwn, int kNumScores,
+          int kNumSums>
 struct FusedShape {
   using Element = ElementType;
   static constexpr int D = kHeadSize;
   static constexpr bool kPadded = false;
   static constexpr int kGroups = 2;
   static constexpr int kThreads = 128 * (kGroups + 1);
-  static constexpr int kBlocks = kNumBlocks;
-  static constexpr int kStep = 64 * kBlocks;
+  static constexpr int kStep = 64;
   static constexpr int kStages = kNumStages, kOwn = kNumOwn, kScores = kNumScores;
   static constexpr int kSums = kNumSums;
   static constexpr int kTileBytes = 64 * D * 2;
   static constexpr int kScoreBytes = kGroups * 64 * 64 * 2;
   static constexpr int kSumBytes = 64 * D * 4;
   static constexpr int kBiasBytes = D * 4;
-  static constexpr int kMaskBytes = kBlocks * kGroups * kMaskTileBytes;
+  static constexpr int kMaskBytes = kGroups * kMaskTileBytes;
   static constexpr int shared_bytes(bool dropout) {
     return kSharedAlignment + kOwn * kGroups * 2 * kTileBytes + kScores * kScoreBytes +
            kSums * kSumBytes + kBiasBytes +
-           kStages * (kBlocks * 2 * kTileBytes + 2 * kStep * 4 + (dropout ? kMaskBytes : 0));
+           kStages * (2 * kTileBytes + 2 * kStep * 4 + (dropout ? kMaskBytes : 0));
   }
   static_assert(kTurnKeys == 64 * kGroups && kMaskTile == 64);
 };
@@ -82,32 +81,30 @@ struct BackwardMemory {
 
   // --- a step's queries ---
   __device__ Buffers<Shape::kStages> stages() const { return {barriers + 16 * Shape::kOwn}; }
-  __device__ PanelTile<D, 64> q_tile(int step, int block) const {
-    const int tile = (Buffers<Shape::kStages>::index(step) * Shape::kBlocks + block) * 2;
-    return {stage_base() + tile * Shape::kTileBytes};
+  __device__ PanelTile<D, 64> q_tile(int step) const {
+    return {stage_base() + Buffers<Shape::kStages>::index(step) * 2 * Shape::kTileBytes};
   }
-  __device__ PanelTile<D, 64> dout_tile(int step, int block) const {
-    return {q_tile(step, block).base + Shape::kTileBytes};
+  __device__ PanelTile<D, 64> dout_tile(int step) const {
+    return {q_tile(step).base + Shape::kTileBytes};
   }
   __device__ uint32_t rows(int step) const {  // lse2 of the step's queries, then delta
     return rows_base() + Buffers<Shape::kStages>::index(step) * 2 * Shape::kStep * 4;
   }
-  __device__ uint32_t mask(int step, int block, int group) const {
-    const int tile =
-        (Buffers<Shape::kStages>::index(step) * Shape::kBlocks + block) * Shape::kGroups;
-    return rows_base() + Shape::kStages * 2 * Shape::kStep * 4 + (tile + group) * kMaskTileBytes;
+  __device__ uint32_t mask(int step, int group) const {
+    return rows_base() + Shape::kStages * 2 * Shape::kStep * 4 +
+           Buffers<Shape::kStages>::index(step) * Shape::kMaskBytes + group * kMaskTileBytes;
   }
 
-  // --- the gradients of the scores of block number `count`: a group's 64 keys as rows, 64 queries as columns ---
-  __device__ PanelTile<64, 64> score_tile(int count, int group) const {
-    const int tile = static_cast<uint32_t>(count) % Shape::kScores * Shape::kGroups + group;
+  // --- the gradients of the scores of a step: a group's 64 keys as rows, 64 queries as columns ---
+  __device__ PanelTile<64, 64> score_tile(int step, int group) const {
+    const int tile = static_cast<uint32_t>(step) % Shape::kScores * Shape::kGroups + group;
     return {base + Shape::kOwn * Shape::kGroups * 2 * Shape::kTileBytes + tile * (64 * 64 * 2)};
   }
 
-  // --- the sums of dQ of block number `count`, as a warpgroup's threads hold them ---
-  __device__ uint32_t sums(int count) const {
+  // --- the sums of dQ of a step, as a warpgroup's threads hold them ---
+  __device__ uint32_t sums(int step) const {
     return score_tile(0, 0).base + Shape::kScores * Shape::kScoreBytes +
-           Buffers<Shape::kSums>::index(count) * Shape::kSumBytes;
+           Buffers<Shape::kSums>::index(step) * Shape::kSumBytes;
   }
   // Returns the place, in 16 bytes, of the four numbers of thread `thread` in columns [8 n, 8 n + 8). Where rows are
   // read, neighbouring lanes take the quads of neighbouring rows; the order inside a quad spreads these over the banks.
@@ -130,7 +127,7 @@ struct BackwardMemory {
 
   __device__ uint32_t stage_base() const { return sums(0) + Shape::kSums * Shape::kSumBytes; }
   __device__ uint32_t rows_base() const {
-    return stage_base() + Shape::kStages * Shape::kBlocks * 2 * Shape::kTileBytes;
+    return stage_base() + Shape::kStages * 2 * Shape::kTileBytes;
   }
 
   // One thread initialises the barriers. Every warp of the warpgroups, both adding warps and the one that sums columns

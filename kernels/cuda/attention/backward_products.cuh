@@ -4,8 +4,7 @@
 // dK = dS^T Q without leaving registers. dQ = dS K needs the gradients of both groups' scores with queries as rows:
 // they go through shared memory, and the groups take turns in forming dQ of a block of 64 queries.
 //
-// All score products of a step are queued at its begin. With two blocks a step, the elementwise work
-// of the second one runs while the first one's sums are formed.
+// The score products of a step are queued at its begin; the sums of dV are formed during the elementwise work of dS.
 #pragma once
 
 #include "kernels/cuda/attention/backward.cuh"
@@ -15,7 +14,7 @@ namespace weft::cuda::attention {
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-// The numbers of the barriers between the groups, by the group that forms dQ of the block. (0 is that of
+// The numbers of the barriers between the groups, by the group that forms dQ of the step. (0 is that of
 // __syncthreads, 1 and 2 are those of sync_warpgroup.)
 constexpr int kScoresFull = 3, kScoresEmpty = 5;
 
@@ -34,6 +33,7 @@ __device__ inline void store_operand(Tile<64> tile, int row, const uint32_t (&a)
 // A group's view of one tile of scores: 64 keys by 64 queries.
 template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
 struct ScoreTile {
+  using Element = typename Shape::Element;
   static constexpr int kN = 8;
   const Params& p;
   int warp_key, first_query;
@@ -92,8 +92,16 @@ struct ScoreTile {
       words[i] = load_word(mask + (i * kMaskRowsWords + (threadIdx.x & 31)) * 4);
     return columns_word(words, warp_key % 64);
   }
-  __device__ void drop_probabilities(float (&s)[kN][4]) const {
-    if constexpr (kDropout) drop_columns<kN>(s, read_kept());
+  // Rounds the probabilities that dropout keeps; `s` keeps all.
+  __device__ void round_kept(uint32_t (&to)[1][kN / 2][4], const float (&s)[1][kN][4]) const {
+    float kept[1][kN][4];
+#pragma unroll
+    for (int n = 0; n < kN; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) kept[0][n][i] = s[0][n][i];
+    }
+    if constexpr (kDropout) drop_columns<kN>(kept[0], read_kept());
+    round_to_operand<Element, 1, kN>(to, kept);
   }
 
   // Replaces probabilities with the gradients of the scores.
@@ -135,6 +143,58 @@ __device__ inline void sum_values(const float (&dv)[Shape::D / 8][4],
   }
 }
 
+// What the two groups hand to each other: the gradients of a step's scores, which one of them reads to form dQ.
+template <class Shape, bool kDropout>
+struct ScoreExchange {
+  const BackwardMemory<Shape, kDropout>& memory;
+  int group;
+
+  __device__ bool forms_dq(int step) const { return step % 2 == group; }
+  // Writes this warp's 16 keys, when the other group no longer reads what lies there. (This group itself does not: it has
+  // waited for all products of its warps.) The group that forms dQ waits for them later.
+  __device__ void store(int step, int warp_row, const uint32_t (&gradients)[4][4]) const {
+    const int reader = (step + Shape::kScores) % 2;  // of what lies there
+    if (step >= Shape::kScores && reader != group) sync_at(kScoresEmpty + reader);
+    store_operand(Tile<64>{memory.score_tile(step, group).base}, warp_row, gradients);
+    fence_shared_async();
+    if (!forms_dq(step)) arrive_at(kScoresFull + step % 2);
+  }
+  // Forms dQ of the step's queries, of both groups' keys, and hands it to the warp that adds it to memory. Returns when all
+  // products of this thread are complete. `i` is the number of the item.
+  __device__ void form_dq(int i, int step) const {
+    using Element = typename Shape::Element;
+    constexpr int D = Shape::D;
+    constexpr int kColumns = D > 96 ? 64 : D;  // Registers hold the sums of so many.
+    sync_at(kScoresFull + group);
+#pragma unroll
+    for (int part = 0; part < D / kColumns; ++part) {
+      float dq[kColumns / 8][4];
+      wgmma_fence();
+#pragma unroll
+      for (int of_group = 0; of_group < Shape::kGroups; ++of_group) {
+        const PanelTile<kColumns, 64> keys{memory.k_tile(i, of_group).base +
+                                           part * PanelTile<kColumns, 64>::kBytes};
+        start_transposed_product<Element, kColumns>(dq, memory.score_tile(step, of_group), keys,
+                                                    of_group > 0);
+      }
+      wgmma_wait<0>();
+      pin(dq);
+      if (part == D / kColumns - 1) arrive_at(kScoresEmpty + group);
+      if (part == 0) memory.sums_barriers().wait_empty(step);
+#pragma unroll
+      for (int n = 0; n < kColumns / 8; ++n) {
+        const int place = memory.sums_place(part * kColumns / 8 + n, threadIdx.x % 128);
+        asm volatile("st.shared.v4.f32 [%0], {%1,%2,%3,%4};" ::"r"(memory.sums(step) + place * 16),
+                     "f"(dq[n][0]), "f"(dq[n][1]), "f"(dq[n][2]), "f"(dq[n][3])
+                     : "memory");
+      }
+    }
+    fence_shared_async();
+    __syncwarp();
+    if ((threadIdx.x & 31) == 0) arrive(memory.sums_barriers().full(step));
+  }
+};
+
 template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
 __device__ inline void multiply_tiles(const Params& p,
                                       const BackwardMemory<Shape, kDropout>& memory, int group) {
@@ -145,15 +205,11 @@ __device__ inline void multiply_tiles(const Params& p,
     value_sums = of_warps[group];
   }
   using Element = typename Shape::Element;
-  constexpr int D = Shape::D, kBlocks = Shape::kBlocks, kN = 8;
-  // Groups of products that may run while the oldest one is waited for: two of scores for each block of the step, of
-  // which those of finished blocks are replaced by two of sums.
-  constexpr int kPending = 2 * kBlocks - 1;
-  constexpr int kColumns = D > 96 ? 64 : D;  // of dQ that are formed at once
-  constexpr bool kEarlyDelta =
-      D + 64 * kBlocks <= 160;  // sums of dK, dV, scores and dP leave registers for it
+  constexpr int D = Shape::D, kN = 8;
+  constexpr bool kEarlyDelta = D <= 96;  // sums of dK, dV, scores and dP leave registers for it
+  const ScoreExchange<Shape, kDropout> exchange{memory, group};
   const int lane = threadIdx.x & 31, warp_row = threadIdx.x / 32 % 4 * 16;
-  int count = 0, step = 0;  // blocks, steps
+  int step = 0;
   for (int i = 0;; ++i) {
     memory.own().wait_full(i);
     const int ticket = uniform(memory.item(i));
@@ -174,127 +230,50 @@ __device__ inline void multiply_tiles(const Params& p,
     float dk[1][D / 8][4] = {}, dv[1][D / 8][4] = {};
     for (int query = steps.begin * Shape::kStep; query < steps.end * Shape::kStep;
          query += Shape::kStep, ++step) {
-      const auto tile_of = [&](int block) {
-        const int first_query = query + 64 * block;
-        return ScoreTile<Shape, kDropout, kDocuments, kAlibi>{
-            p,
-            group_key + warp_row,
-            first_query,
-            kDropout ? memory.mask(step, block, group) : 0,
-            slope,
-            ends,
-            kDocuments && first_query + 64 > warp_first_end};
-      };
-      // The other group may still read the gradients that were where those of block `number` go.
-      // This group itself does not: it has waited for all products of its warps.
-      const auto wait_for_scores = [&](int number) {
-        const int reader = (number + Shape::kScores) % 2;
-        if (number >= Shape::kScores && reader != group) sync_at(kScoresEmpty + reader);
-      };
-      // Hands the gradients to the group that forms dQ of block `number`; it waits for them later.
-      const auto pass_scores = [&](int number) {
-        fence_shared_async();
-        if (number % 2 != group) arrive_at(kScoresFull + number % 2);
-      };
       memory.stages().wait_full(step);
       // No query of the step sees a key of the group.
-      const bool idle = query + Shape::kStep <= group_key || (kDocuments && query >= group_end);
+      const bool idle = query < group_key || (kDocuments && query >= group_end);
       if (idle) {
         const uint32_t zeros[4][4] = {};
-#pragma unroll
-        for (int block = 0; block < kBlocks; ++block) {
-          wait_for_scores(count + block);
-          store_operand(Tile<64>{memory.score_tile(count + block, group).base}, warp_row, zeros);
-          pass_scores(count + block);
-        }
+        exchange.store(step, warp_row, zeros);
       } else {
-        float s[kBlocks][kN][4], dp[kBlocks][kN][4];
-        uint32_t probabilities[kBlocks][1][kN / 2][4], ds[kBlocks][1][kN / 2][4];
+        const ScoreTile<Shape, kDropout, kDocuments, kAlibi> tile{
+            p,
+            group_key + warp_row,
+            query,
+            kDropout ? memory.mask(step, group) : 0,
+            slope,
+            ends,
+            kDocuments && query + Shape::kStep > warp_first_end};
+        const uint32_t rows_of_lse2 = memory.rows(step);
+        const uint32_t rows_of_delta = rows_of_lse2 + Shape::kStep * 4;
+        float s[1][kN][4], dp[kN][4], lse2[kN][2], delta[kN][2];
         wgmma_fence();
-#pragma unroll
-        for (int block = 0; block < kBlocks; ++block) {
-          start_rows_product<Element, D, 64>(s[block], k_tile, memory.q_tile(step, block));
-          start_rows_product<Element, D, 64>(dp[block], v_tile, memory.dout_tile(step, block));
-        }
-#pragma unroll
-        for (int block = 0; block < kBlocks; ++block) {
-          const auto tile = tile_of(block);
-          const uint32_t rows = memory.rows(step) + block * 256;
-          float lse2[kN][2], delta[kN][2];
-          tile.load_rows(lse2, rows);
-          wgmma_wait<kPending>();
-          pin(s[block]);
-          tile.to_probabilities(s[block], lse2);
-          float kept[1][kN][4];
-#pragma unroll
-          for (int n = 0; n < kN; ++n) {
-#pragma unroll
-            for (int j = 0; j < 4; ++j) kept[0][n][j] = s[block][n][j];
-          }
-          tile.drop_probabilities(kept[0]);
-          round_to_operand<Element, 1, kN>(probabilities[block], kept);
-          wgmma_fence();
-          start_columns_product<Element, D, 64>(dv[0], probabilities[block][0],
-                                                memory.dout_tile(step, block));
-          if constexpr (kEarlyDelta) tile.load_rows(delta, rows + Shape::kStep * 4);
-          wgmma_wait<kPending>();
-          pin(dp[block]);
-          if constexpr (!kEarlyDelta) tile.load_rows(delta, rows + Shape::kStep * 4);
-          float gradients[1][kN][4];
-          tile.to_gradients(s[block], dp[block], delta);
-#pragma unroll
-          for (int n = 0; n < kN; ++n) {
-#pragma unroll
-            for (int j = 0; j < 4; ++j) gradients[0][n][j] = s[block][n][j];
-          }
-          round_to_operand<Element, 1, kN>(ds[block], gradients);
-          wgmma_fence();
-          start_columns_product<Element, D, 64>(dk[0], ds[block][0], memory.q_tile(step, block));
-          wait_for_scores(count + block);
-          store_operand(Tile<64>{memory.score_tile(count + block, group).base}, warp_row,
-                        ds[block][0]);
-          pass_scores(count + block);
-        }
+        start_rows_product<Element, D, 64>(s[0], k_tile, memory.q_tile(step));
+        start_rows_product<Element, D, 64>(dp, v_tile, memory.dout_tile(step));
+        tile.load_rows(lse2, rows_of_lse2);
+        wgmma_wait<1>();
+        pin(s[0]);
+        tile.to_probabilities(s[0], lse2);
+        uint32_t probabilities[1][kN / 2][4], ds[1][kN / 2][4];
+        tile.round_kept(probabilities, s);
+        wgmma_fence();
+        start_columns_product<Element, D, 64>(dv[0], probabilities[0], memory.dout_tile(step));
+        if constexpr (kEarlyDelta) tile.load_rows(delta, rows_of_delta);
+        wgmma_wait<1>();
+        pin(dp);
+        if constexpr (!kEarlyDelta) tile.load_rows(delta, rows_of_delta);
+        tile.to_gradients(s[0], dp, delta);
+        round_to_operand<Element, 1, kN>(ds, s);
+        wgmma_fence();
+        start_columns_product<Element, D, 64>(dk[0], ds[0], memory.q_tile(step));
+        exchange.store(step, warp_row, ds[0]);
       }
-      // Forms dQ of the block whose turn it is, of both groups' keys.
-      const int own_block = kBlocks == 2 ? group : 0;
-      const bool forms_dq = kBlocks == 2 || count % 2 == group;
-      if (forms_dq) {
-        sync_at(kScoresFull + group);
-        // Registers hold the sums of kColumns columns.
-#pragma unroll
-        for (int part = 0; part < D / kColumns; ++part) {
-          float dq[kColumns / 8][4];
-          wgmma_fence();
-#pragma unroll
-          for (int of_group = 0; of_group < Shape::kGroups; ++of_group) {
-            const PanelTile<kColumns, 64> keys{memory.k_tile(i, of_group).base +
-                                               part * PanelTile<kColumns, 64>::kBytes};
-            start_transposed_product<Element, kColumns>(
-                dq, memory.score_tile(count + own_block, of_group), keys, of_group > 0);
-          }
-          wgmma_wait<0>();
-          pin(dq);
-          if (part == D / kColumns - 1) arrive_at(kScoresEmpty + group);
-          if (part == 0) memory.sums_barriers().wait_empty(count + own_block);
-#pragma unroll
-          for (int n = 0; n < kColumns / 8; ++n) {
-            const int place = memory.sums_place(part * kColumns / 8 + n, threadIdx.x % 128);
-            asm volatile("st.shared.v4.f32 [%0], {%1,%2,%3,%4};" ::"r"(
-                             memory.sums(count + own_block) + place * 16),
-                         "f"(dq[n][0]), "f"(dq[n][1]), "f"(dq[n][2]), "f"(dq[n][3])
-                         : "memory");
-          }
-        }
-        fence_shared_async();
-        __syncwarp();
-        if (lane == 0) arrive(memory.sums_barriers().full(count + own_block));
-      }
+      if (exchange.forms_dq(step)) exchange.form_dq(i, step);
       wgmma_wait<0>();
       pin(dk[0]);
       pin(dv[0]);
       if (lane == 0) arrive(memory.stages().empty(step));
-      count += kBlocks;
     }
     // After this barrier no thread reads the group's values; the results take their place.
     sync_warpgroup();

@@ -72,9 +72,8 @@ struct LastTurn {
   bool is_last, is_only;
 
   __device__ LastTurn(const Params& p, Item item, int block) {
-    const int step_query = block / Shape::kBlocks * Shape::kStep;
     const int first_tile =
-        kDocuments ? uniform(first_key_of(p, item.bh / p.H, step_query)) / kTurnKeys : 0;
+        kDocuments ? uniform(first_key_of(p, item.bh / p.H, block * kTurnQueries)) / kTurnKeys : 0;
     is_last = item.tile == first_tile;
     is_only = is_last && item.tile == block * kTurnQueries / kTurnKeys;
   }
@@ -163,7 +162,7 @@ __device__ inline void add_query_gradients(const Params& p,
     const Turns turns(p, item);
     float* const of_slot =
         p.dq_sums + static_cast<int64_t>(item.bh % p.num_slots) * num_blocks * kFloats;
-    const int begin = steps.begin * Shape::kBlocks, end = steps.end * Shape::kBlocks;
+    const int begin = steps.begin, end = steps.end;
     const int first = begin + ((count ^ group) & 1);
     for (int block = first; block < end; block += Shape::kGroups) {
       const QueryBlock queries = {block, count + block - begin,
@@ -234,7 +233,7 @@ __device__ inline void sum_query_gradients(const Params& p,
     const Item item = item_of(p, ticket);
     const Steps<Shape, kDocuments> steps(p, item);
     bool has_sums = false;
-    for (int block = steps.begin * Shape::kBlocks; block < steps.end * Shape::kBlocks; ++block) {
+    for (int block = steps.begin; block < steps.end; ++block) {
       const int number = count++, group = number % Shape::kGroups;
       const LastTurn<Shape, kDocuments> last(p, item, block);
       // It takes part in every use of the sums, so that it cannot be two phases late.

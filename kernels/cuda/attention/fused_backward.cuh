@@ -43,17 +43,14 @@ __device__ inline void load_tiles(const Params& p, const BackwardMemory<Shape, k
     for (int query = first_key; query < end; query += Shape::kStep, ++step) {
       memory.stages().wait_empty(step);
       const uint32_t full = memory.stages().full(step);
-      expect_bytes(full, Shape::kBlocks * 2 * Shape::kTileBytes + 2 * Shape::kStep * 4 +
-                             (kDropout ? Shape::kMaskBytes : 0));
-      for (int block = 0; block < Shape::kBlocks; ++block) {
-        memory.q_tile(step, block).load(qkv_map, 3 * h, query + 64 * block, b, full);
-        memory.dout_tile(step, block).load(dout_map, h, query + 64 * block, b, full);
-        for (int group = 0; kDropout && group < Shape::kGroups; ++group) {
-          load_bytes(
-              memory.mask(step, block, group),
-              mask_tile(p, item.bh, query / kMaskTile + block, first_key / kMaskTile + group),
-              kMaskTileBytes, full);
-        }
+      expect_bytes(
+          full, 2 * Shape::kTileBytes + 2 * Shape::kStep * 4 + (kDropout ? Shape::kMaskBytes : 0));
+      memory.q_tile(step).load(qkv_map, 3 * h, query, b, full);
+      memory.dout_tile(step).load(dout_map, h, query, b, full);
+      for (int group = 0; kDropout && group < Shape::kGroups; ++group) {
+        load_bytes(memory.mask(step, group),
+                   mask_tile(p, item.bh, query / kMaskTile, first_key / kMaskTile + group),
+                   kMaskTileBytes, full);
       }
       load_bytes(memory.rows(step), head.lse2 + query, Shape::kStep * 4, full);
       load_bytes(memory.rows(step) + Shape::kStep * 4, head.delta + query, Shape::kStep * 4, full);

@@ -425,7 +425,7 @@ template <typename Element, int D>
 struct BackwardShapes;
 template <typename Element>
 struct BackwardShapes<Element, 64> {
-  using Fused = FusedShape<Element, 64, 2, 2, 2, 2, 3>;
+  using Fused = FusedShape<Element, 64, 3, 2, 2, 4>;
   using Query = BackwardShape<Element, 64, 2, 4, 32, 2>;
   using Key = Query;
   using SmallQuery = Query;
@@ -433,7 +433,7 @@ struct BackwardShapes<Element, 64> {
 };
 template <typename Element>
 struct BackwardShapes<Element, 96> {
-  using Fused = FusedShape<Element, 96, 1, 2, 2, 1, 2>;
+  using Fused = FusedShape<Element, 96, 3, 1, 1, 3>;
   using Query = BackwardShape<Element, 96, 2, 4, 32, 2>;
   using Key = BackwardShape<Element, 96, 1, 8, 64, 1>;
   using SmallQuery = Query;
@@ -441,7 +441,7 @@ struct BackwardShapes<Element, 96> {
 };
 template <typename Element>
 struct BackwardShapes<Element, 128> {
-  using Fused = FusedShape<Element, 128, 1, 2, 1, 1, 2>;
+  using Fused = FusedShape<Element, 128, 2, 1, 1, 2>;
   using Query = BackwardShape<Element, 128, 1, 8, 64, 1>;
   using Key = Query;
   using SmallQuery = BackwardShape<Element, 128, 1, 8, 32, 1>;
