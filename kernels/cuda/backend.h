@@ -115,7 +115,8 @@ class CudaBackend final : public Backend {
   std::map<void*, Memory> allocations_;
   char* scratch_ = nullptr;
   int64_t scratch_bytes_ = 0;
-  uint32_t* tile_counter_ = nullptr;  // in device memory, for own products (products/)
+  // In device memory: own products (products/) and attention's forward draw their work from it.
+  uint32_t* tile_counter_ = nullptr;
   std::unique_ptr<Gemm> gemm_;
 };
 

@@ -104,7 +104,7 @@ struct Operands {
   size_t num_tokens, out_elements;
   Dropout dropout;
   float scale;
-  Buffer qkv, out, dout, dqkv, lse, kept, workspace, bounds, slopes;
+  Buffer qkv, out, dout, dqkv, lse, kept, workspace, bounds, slopes, item_counter;
 
   explicit Operands(const Case& test)
       : c(test),
@@ -122,7 +122,9 @@ struct Operands {
         workspace(static_cast<size_t>(
             attention_workspace_bytes(c.B, c.T, c.H, c.D, /*sums_bias=*/false))),
         bounds(static_cast<size_t>(c.B * c.T) * 2 * sizeof(int32_t)),
-        slopes(static_cast<size_t>(c.H) * 4) {
+        slopes(static_cast<size_t>(c.H) * 4),
+        item_counter(sizeof(uint32_t)) {
+    check(cudaMemset(item_counter.data(), 0, sizeof(uint32_t)), "cudaMemset");
     fill_bounds();
     std::vector<float> slope_values;
     for (int h = 0; h < c.H; ++h) slope_values.push_back(static_cast<float>(c.slope(h)));
@@ -173,14 +175,16 @@ struct Operands {
     return Tensor(kept.data(), DType::kInt32, {c.B, c.H, attention_mask_words(c.T)});
   }
   void forward() {
-    attention_forward(nullptr, {.out = out_tensor(out),
-                                .lse = lse_tensor(),
-                                .kept = kept_tensor(),
-                                .qkv = qkv_tensor(qkv),
-                                .document_bounds = bounds_tensor(),
-                                .slopes = slopes_tensor(),
-                                .scale = scale,
-                                .dropout = dropout});
+    attention_forward(nullptr,
+                      {.out = out_tensor(out),
+                       .lse = lse_tensor(),
+                       .kept = kept_tensor(),
+                       .qkv = qkv_tensor(qkv),
+                       .document_bounds = bounds_tensor(),
+                       .slopes = slopes_tensor(),
+                       .scale = scale,
+                       .dropout = dropout},
+                      static_cast<uint32_t*>(item_counter.data()));
   }
   void backward() {
     attention_backward(nullptr,

@@ -175,12 +175,13 @@ int64_t attention_workspace_bytes(int64_t B, int64_t T, int64_t H, int64_t D, bo
                   dqkv_bias_scratch_bytes(B, T, H, D));
 }
 
-void attention_forward(cudaStream_t stream, const Attention& args) {
+void attention_forward(cudaStream_t stream, const Attention& args, uint32_t* item_counter) {
   attention::Params params = attention::checked_params(args.qkv, args.document_bounds, args.slopes,
                                                        args.heads, args.scale, args.dropout);
   params.out = args.out.data();
   params.lse = args.lse.as<float>();
   params.kept = args.kept.as<uint32_t>();
+  params.item_counter = item_counter;
   const bool drop = args.dropout.p > 0;
   if (drop) attention::draw_kept(stream, params);
   if (args.qkv.dtype() == DType::kFloat32) {

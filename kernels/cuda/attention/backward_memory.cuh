@@ -39,26 +39,6 @@ struct FusedShape {
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-// The barriers of `kCount` buffers that are filled and emptied in turns. Uses are counted from 0.
-template <int kCount>
-struct Buffers {
-  uint32_t barriers;  // full[kCount], empty[kCount]
-
-  __device__ static int index(int use) { return static_cast<uint32_t>(use) % kCount; }
-  __device__ static uint32_t phase(int use) { return static_cast<uint32_t>(use) / kCount & 1; }
-  __device__ uint32_t full(int use) const { return barriers + 8 * index(use); }
-  __device__ uint32_t empty(int use) const { return full(use) + 8 * kCount; }
-  __device__ void init(int num_full_arrivals, int num_empty_arrivals) const {
-    for (int i = 0; i < kCount; ++i) {
-      init_barrier(full(i), num_full_arrivals);
-      init_barrier(empty(i), num_empty_arrivals);
-    }
-  }
-  __device__ void wait_full(int use) const { wait_barrier(full(use), phase(use)); }
-  // Returns at once for the first use of a buffer.
-  __device__ void wait_empty(int use) const { wait_barrier(empty(use), phase(use) ^ 1); }
-};
-
 template <class Shape, bool kDropout>
 struct BackwardMemory {
   static constexpr int D = Shape::D;
@@ -143,10 +123,6 @@ struct BackwardMemory {
   }
 };
 
-// Makes this thread's writes to shared memory visible to copies and products that others start after a barrier.
-__device__ inline void fence_shared_async() {
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
 // Barriers of the two warpgroups.
 __device__ inline void arrive_at(int id) {
   asm volatile("bar.arrive %0, 256;" ::"r"(id) : "memory");

@@ -22,13 +22,6 @@ __device__ inline void add_floats(float* dst, uint32_t src, int num_bytes) {
       "r"(src), "r"(num_bytes)
       : "memory");
 }
-__device__ inline void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-// Waits until this thread's stores and additions have read shared memory.
-__device__ inline void wait_reads() {
-  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
-}
-// Waits until they are in memory.
-__device__ inline void wait_stores() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 
 // Writes dQ of 64 queries from the sums as a warpgroup's threads held them. A lane takes 8 columns of
 // two rows at a time; two lanes share the 32 bytes that memory moves at once.

@@ -69,6 +69,7 @@ struct Params {
   float scale = 1;
   DropoutArgs dropout;
   int heads_per_group = 1;                // see block_order
+  uint32_t* item_counter = nullptr;       // forward on Hopper only: 0 before and after the kernel
   const int2* document_bounds = nullptr;  // (B,T): begin and end of each token's document, or null
   const float* slopes = nullptr;          // (H) of ALiBi, or null
   int head_size = 0;                      // D of the tensors
@@ -114,16 +115,16 @@ struct BlockPlace {
   int tile;  // 0 .. num_tiles - 1
 };
 
-// Returns the head and tile of this block. Blocks run in order of their index, one group of heads
-// after the other, so that a group's tensors are read from memory once. Inside a group all heads'
+// Returns the head and tile of a block, or of an item that a block draws. They run in order of their index, one group
+// of heads after the other, so that a group's tensors are read from memory once. Inside a group all heads'
 // tile 0 comes first: launchers number tiles by falling work, so that the short ones fill the gaps
 // at the end.
-__device__ inline BlockPlace block_order(const Params& p, int num_tiles) {
+__device__ inline BlockPlace block_order(const Params& p, int num_tiles, int idx = blockIdx.x) {
   const int num_heads = p.B * p.H;
-  const int group = blockIdx.x / (p.heads_per_group * num_tiles);
+  const int group = idx / (p.heads_per_group * num_tiles);
   const int first = group * p.heads_per_group;
   const int size = min(p.heads_per_group, num_heads - first);
-  const int rest = blockIdx.x - first * num_tiles;
+  const int rest = idx - first * num_tiles;
   return {first + rest % size, rest / size};
 }
 

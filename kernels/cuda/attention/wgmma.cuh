@@ -1,5 +1,5 @@
 // Warpgroup-level building blocks of attention on Hopper (sm_90a): tiles that the tensor memory
-// accelerator copies into swizzled shared memory, mbarriers, and wgmma with fp32 sums. [PTX ISA,
+// accelerator copies into swizzled shared memory, and wgmma with fp32 sums. [PTX ISA,
 // "Asynchronous Warpgroup Level Matrix Operations"]
 //
 // The device code exists only where the compiler targets sm_90a; wgmma.cu tests that at run time.
@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/attention/async_copies.cuh"
 #include "kernels/cuda/attention/mma.cuh"
 
 namespace weft::cuda::attention {
@@ -41,37 +42,11 @@ struct Panel {
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-__device__ inline void init_barrier(uint32_t barrier, int num_arrivals) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(num_arrivals)
+// Stores four matrices of 8 x 8 numbers as tensor cores hold them; lane i has the address of row i of all.
+__device__ inline void store_matrices(uint32_t address, const uint32_t (&r)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(address),
+               "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
                : "memory");
-}
-__device__ inline void expect_bytes(uint32_t barrier, int num_bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
-               "r"(num_bytes)
-               : "memory");
-}
-__device__ inline void arrive(uint32_t barrier) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-__device__ inline void wait_barrier(uint32_t barrier, uint32_t parity) {
-  uint32_t done = 0;
-  while (done == 0) {
-    asm volatile(
-        "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, "
-        "p; }"
-        : "=r"(done)
-        : "r"(barrier), "r"(parity)
-        : "memory");
-  }
-}
-
-// Copies bytes (a multiple of 16) from global to shared memory; they count towards `barrier`.
-__device__ inline void load_bytes(uint32_t dst, const void* src, int num_bytes, uint32_t barrier) {
-  asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
-          "r"(dst),
-      "l"(src), "r"(num_bytes), "r"(barrier)
-      : "memory");
 }
 
 __device__ inline uint32_t load_word(uint32_t address) {
@@ -116,6 +91,27 @@ struct PanelTile {
             : "memory");
       }
     }
+  }
+
+  // Starts copying the tile (64 rows) to tokens [token, token + 64) of row `row`, as part of this thread's
+  // group of stores. Nothing is written beyond the tensor's end.
+  __device__ void store(const CUtensorMap& map, int row, int token, int b) const {
+    static_assert(kRows == kBoxRows);
+#pragma unroll
+    for (int panel = 0; panel < P::kCount; ++panel) {
+      asm volatile(
+          "cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::
+              "l"(&map),
+          "r"(base + panel * kPanelBytes), "r"(panel * P::kColumns), "r"(row), "r"(token), "r"(b)
+          : "memory");
+    }
+  }
+
+  // Returns the address of eight numbers, of which chunk 0 holds the first.
+  __device__ uint32_t at(int row, int chunk) const {
+    constexpr int kChunks = P::kColumns / 8;  // of a panel's row
+    const int mixed = chunk % kChunks ^ (kChunks == 8 ? row % 8 : row / 2 % 4);
+    return base + chunk / kChunks * kPanelBytes + row * P::kRowBytes + mixed * 16;
   }
 
   // These return matrix descriptors. The low word holds the address and the leading stride (in 16

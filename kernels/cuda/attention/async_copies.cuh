@@ -1,0 +1,80 @@
+// Copies between memory and shared memory that run beside the threads of a Hopper GPU (sm_90a), and the mbarriers with
+// which warps hand buffers to each other. [PTX ISA, "Asynchronous Data Copy Operations"]
+#pragma once
+
+#include <cstdint>
+
+namespace weft::cuda::attention {
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+__device__ inline void init_barrier(uint32_t barrier, int num_arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(num_arrivals)
+               : "memory");
+}
+__device__ inline void expect_bytes(uint32_t barrier, int num_bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
+               "r"(num_bytes)
+               : "memory");
+}
+__device__ inline void arrive(uint32_t barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+__device__ inline void wait_barrier(uint32_t barrier, uint32_t parity) {
+  uint32_t done = 0;
+  while (done == 0) {
+    asm volatile(
+        "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, "
+        "p; }"
+        : "=r"(done)
+        : "r"(barrier), "r"(parity)
+        : "memory");
+  }
+}
+
+// Makes this thread's writes to shared memory visible to copies and products that others start after a barrier.
+__device__ inline void fence_shared_async() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+// Copies bytes (a multiple of 16) from global to shared memory; they count towards `barrier`.
+__device__ inline void load_bytes(uint32_t dst, const void* src, int num_bytes, uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(dst),
+      "l"(src), "r"(num_bytes), "r"(barrier)
+      : "memory");
+}
+
+// Ends a group of this thread's bulk stores.
+__device__ inline void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+// Waits until this thread's stores have read shared memory.
+__device__ inline void wait_reads() {
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+// Waits until they are in memory.
+__device__ inline void wait_stores() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
+
+// The barriers of `kCount` buffers that are filled and emptied in turns. Uses are counted from 0.
+template <int kCount>
+struct Buffers {
+  uint32_t barriers;  // full[kCount], empty[kCount]
+
+  __device__ static int index(int use) { return static_cast<uint32_t>(use) % kCount; }
+  __device__ static uint32_t phase(int use) { return static_cast<uint32_t>(use) / kCount & 1; }
+  __device__ uint32_t full(int use) const { return barriers + 8 * index(use); }
+  __device__ uint32_t empty(int use) const { return full(use) + 8 * kCount; }
+  __device__ void init(int num_full_arrivals, int num_empty_arrivals) const {
+    for (int i = 0; i < kCount; ++i) {
+      init_barrier(full(i), num_full_arrivals);
+      init_barrier(empty(i), num_empty_arrivals);
+    }
+  }
+  __device__ void wait_full(int use) const { wait_barrier(full(use), phase(use)); }
+  // Returns at once for the first use of a buffer.
+  __device__ void wait_empty(int use) const { wait_barrier(empty(use), phase(use) ^ 1); }
+};
+
+#endif  // sm_90a
+
+}  // namespace weft::cuda::attention
