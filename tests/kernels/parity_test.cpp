@@ -89,6 +89,60 @@ TEST(CudaLoss, NotANumberAmongTheLogitsReachesTheLoss) {
   }
 }
 
+// Returns n numbers quickly: those of a length that no size divides are repeated, which gives rows that differ.
+Values repeated_values(int64_t n, DType x) {
+  const Values some = random_values(1000003, 1, x, 2.0);
+  Values values(static_cast<size_t>(n));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = some[i % some.size()];
+  return values;
+}
+
+// In such a batch each block of the GPU's has several items, one after the other (kernels/cuda/attention/forward_copies.cuh);
+// for a row alone it has at most one.
+TEST(CudaAttention, ResultsOfALargeBatchAreThoseOfEachRowAlone) {
+  const auto backend = create_cuda_backend(0, "");
+  constexpr DType kX = DType::kBFloat16;
+  constexpr int64_t kB = 6, kT = 1000, kH = 12;
+  const int64_t words = attention_mask_words(kT);
+  for (const int64_t D : {64, 80, 96, 128, 160}) {
+    Arrays arrays(*backend, {.B = kB, .T = kT, .C = kH * D, .H = kH, .D = D, .x = kX});
+    const int64_t row = kT * kH * D;
+    const Tensor qkv = arrays.make(kX, {kB, kT, kH, 3, D}, repeated_values(3 * kB * row, kX));
+    const Tensor bounds = arrays.make(DType::kInt32, {kB, kT, 2},
+                                      document_bounds({.length = 400, .is_random = true}, kB, kT));
+    const Tensor out = arrays.make(kX, {kB, kT, kH, D});
+    const Tensor lse = arrays.make(DType::kFloat32, {kB, kH, kT});
+    const Tensor kept = arrays.make(DType::kInt32, {kB, kH, words});
+    const auto forward = [&](int64_t b, int64_t count, float p, bool has_documents) {
+      const auto at = [b](const Tensor& t, int64_t bytes_of_row) {
+        return static_cast<void*>(static_cast<char*>(t.data()) + b * bytes_of_row);
+      };
+      Attention args = {.out = Tensor(at(out, row * 2), kX, {count, kT, kH, D}),
+                        .lse = Tensor(at(lse, kH * kT * 4), DType::kFloat32, {count, kH, kT}),
+                        .kept = Tensor(at(kept, kH * words * 4), DType::kInt32, {count, kH, words}),
+                        .qkv = Tensor(at(qkv, row * 6), kX, {count, kT, kH, 3, D}),
+                        .scale = 1.0F / std::sqrt(static_cast<float>(D)),
+                        .dropout = {.p = p,
+                                    .seed = 3,
+                                    .stream = 1,
+                                    .first_element = static_cast<uint64_t>(b * kH * 32 * words)}};
+      if (has_documents)
+        args.document_bounds = Tensor(at(bounds, kT * 8), DType::kInt32, {count, kT, 2});
+      backend->attention_forward(args);
+    };
+    const auto results = [&] { return std::pair(arrays.read(out), arrays.read(lse)); };
+    for (const float p : {0.0F, 0.1F}) {
+      for (const bool has_documents : {false, true}) {
+        for (int64_t b = 0; b < kB; ++b) forward(b, 1, p, has_documents);
+        const auto alone = results();
+        for (int repeat = 0; repeat < 2; ++repeat) forward(0, kB, p, has_documents);
+        EXPECT_TRUE(alone == results())
+            << "D " << D << ", dropout " << p << ", documents " << has_documents;
+      }
+    }
+  }
+}
+
 // In such a batch each block of the GPU's takes several tiles of keys one after the other, and heads share the memory
 // of their sums, which no batch that the CPU computes quickly does. The gradients of a row do not depend on the others,
 // and neither on whether that of a bias is summed; a bias gets the sum of all rows.
