@@ -45,7 +45,7 @@ CudaBackend::CudaBackend(int device_idx, const std::string& algorithm_file)
   CUDA_CHECK(cudaStreamCreateWithPriority(&communication_, cudaStreamNonBlocking, highest));
   CUDA_CHECK(cudaStreamCreateWithPriority(&reduction_, cudaStreamNonBlocking, highest));
   gemm_ = std::make_unique<Gemm>(compute_, properties_.name, algorithm_file);
-  tile_counter_ = static_cast<uint32_t*>(allocate(sizeof(uint32_t), Memory::kDevice));
+  work_counter_ = static_cast<uint32_t*>(allocate(sizeof(uint32_t), Memory::kDevice));
 }
 
 CudaBackend::~CudaBackend() {

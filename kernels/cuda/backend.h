@@ -116,7 +116,7 @@ class CudaBackend final : public Backend {
   char* scratch_ = nullptr;
   int64_t scratch_bytes_ = 0;
   // In device memory: own products (products/) and attention's forward draw their work from it.
-  uint32_t* tile_counter_ = nullptr;
+  uint32_t* work_counter_ = nullptr;
   std::unique_ptr<Gemm> gemm_;
 };
 

@@ -88,7 +88,7 @@ void CudaBackend::linear_gelu_forward(Tensor out, Tensor pre, Tensor inp, Tensor
                   .inp = inp.data(),
                   .weight = weight.data(),
                   .bias = bias.data(),
-                  .tile_counter = tile_counter_},
+                  .tile_counter = work_counter_},
                  pre.dtype(), sizes);
   };
   const GemmProblem problem = forward_problem(pre, inp, Epilogue::kBias);
@@ -118,7 +118,7 @@ void CudaBackend::linear_gelu_backward_input(Tensor dpre, Tensor dbias, Tensor d
                            .dout = dout.data(),
                            .weight = weight.data(),
                            .pre = pre.data(),
-                           .tile_counter = tile_counter_},
+                           .tile_counter = work_counter_},
                           dpre.dtype(), sizes);
     if (dbias) sum_partials(compute_, {dbias.as<float>()}, sums, num_sum_rows(N), I, I, accumulate);
   };

@@ -157,7 +157,7 @@ void CudaBackend::attention_forward(const Attention& args) {
   check_attention_forward(args);
   require_aligned(kName, {args.out, args.kept, args.qkv, args.document_bounds});
   const int64_t T = args.qkv.shape(1), H = args.qkv.shape(2), D = args.qkv.shape(4);
-  if (has_flash_attention(D)) return cuda::attention_forward(compute_, args, tile_counter_);
+  if (has_flash_attention(D)) return cuda::attention_forward(compute_, args, work_counter_);
   unfused_attention_forward(compute_, *gemm_, args,
                             scratch(kName, unfused_scratch(T, H, D, args.qkv.dtype()).num_bytes));
 }

@@ -76,7 +76,7 @@ struct ModelParameters {
 };
 
 // The tensors of one layer that backward needs: 32*C bytes per token in bf16 (for F = 4C), 36*C with an
-// fp32 residual stream, 27*C with fp8, without the statistics. The outputs of the branches are not kept.
+// fp32 residual stream, 27*C with fp8 (gradients of weights, too), without the statistics. The outputs of the branches are not kept.
 // With fp8 the inputs of products are kept in fp8 (LayerLinears::keeps_input); then ln1, ln2 and a GLU's
 // output, which backward needs for nothing else, lie in scratch. R is the number of this rank's rows of the
 // residual stream: N, or N/tp with sequence parallelism. The stream, and the gradients along it, have the

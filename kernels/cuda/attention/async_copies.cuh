@@ -32,6 +32,11 @@ __device__ inline void wait_barrier(uint32_t barrier, uint32_t parity) {
   }
 }
 
+// Makes the barriers that this thread has initialised known to other threads and to copies.
+__device__ inline void fence_initialised_barriers() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
 // Makes this thread's writes to shared memory visible to copies and products that others start after a barrier.
 __device__ inline void fence_shared_async() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");

@@ -34,7 +34,8 @@ struct FusedShape {
            kSums * kSumBytes + kBiasBytes +
            kStages * (2 * kTileBytes + 2 * kStep * 4 + (dropout ? kMaskBytes : 0));
   }
-  static_assert(kTurnKeys == 64 * kGroups && kMaskTile == 64);
+  static_assert(kTurnKeys == 64 * kGroups && kMaskTile == 64 && kTurnQueries == kStep);
+  static_assert(kSums <= 2 * kGroups);  // as many as there are barriers of read_back
 };
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -43,7 +44,7 @@ template <class Shape, bool kDropout>
 struct BackwardMemory {
   static constexpr int D = Shape::D;
   static constexpr int kNumBarriers =
-      2 * Shape::kOwn + 2 * Shape::kStages + 2 * Shape::kSums + Shape::kGroups;
+      2 * (Shape::kOwn + Shape::kStages + Shape::kSums + Shape::kGroups);
 
   uint32_t base, barriers;
   int* items;  // of the own tiles; -1 behind the last one
@@ -94,9 +95,10 @@ struct BackwardMemory {
   __device__ Buffers<Shape::kSums> sums_barriers() const {
     return {barriers + 16 * (Shape::kOwn + Shape::kStages)};
   }
-  // Of this the full barrier alone is used.
-  __device__ Buffers<1> read_back(int group) const {
-    return {barriers + 16 * (Shape::kOwn + Shape::kStages + Shape::kSums) + 8 * group};
+  // The full barriers of sums that an adding warp reads back. It has two, used in turns: before it begins the second next
+  // reading, the warp that sums columns has seen this one.
+  __device__ Buffers<2> read_back(int group) const {
+    return {barriers + 16 * (Shape::kOwn + Shape::kStages + Shape::kSums + group)};
   }
 
   // --- sums of the columns of an item's dQ ---
@@ -117,9 +119,11 @@ struct BackwardMemory {
     own().init(1, kWarps + Shape::kGroups + sums_columns);
     stages().init(1, kWarps);
     sums_barriers().init(4, 1 + sums_columns);
-    for (int group = 0; group < Shape::kGroups; ++group) init_barrier(read_back(group).full(0), 1);
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    for (int group = 0; group < Shape::kGroups; ++group) {
+      init_barrier(read_back(group).full(0), 1);
+      init_barrier(read_back(group).full(1), 1);
+    }
+    fence_initialised_barriers();
   }
 };
 

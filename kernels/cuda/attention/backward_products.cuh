@@ -23,10 +23,7 @@ __device__ inline void store_operand(Tile<64> tile, int row, const uint32_t (&a)
   const int lane = threadIdx.x & 31;
 #pragma unroll
   for (int k = 0; k < 4; ++k) {
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(
-                     tile.at(row + (lane & 15), 2 * k + (lane >> 4))),
-                 "r"(a[k][0]), "r"(a[k][1]), "r"(a[k][2]), "r"(a[k][3])
-                 : "memory");
+    store_matrices(tile.at(row + (lane & 15), 2 * k + (lane >> 4)), a[k]);
   }
 }
 
@@ -150,8 +147,8 @@ struct ScoreExchange {
   int group;
 
   __device__ bool forms_dq(int step) const { return step % 2 == group; }
-  // Writes this warp's 16 keys, when the other group no longer reads what lies there. (This group itself does not: it has
-  // waited for all products of its warps.) The group that forms dQ waits for them later.
+  // Writes this warp's 16 keys, when the other group no longer reads what lies there. (This group itself does not: each warp
+  // has waited for its products, and all have met since.) The group that forms dQ waits for them later.
   __device__ void store(int step, int warp_row, const uint32_t (&gradients)[4][4]) const {
     const int reader = (step + Shape::kScores) % 2;  // of what lies there
     if (step >= Shape::kScores && reader != group) sync_at(kScoresEmpty + reader);
@@ -235,6 +232,7 @@ __device__ inline void multiply_tiles(const Params& p,
       const bool idle = query < group_key || (kDocuments && query >= group_end);
       if (idle) {
         const uint32_t zeros[4][4] = {};
+        sync_warpgroup();  // as the products of other steps do, for what exchange.store replaces
         exchange.store(step, warp_row, zeros);
       } else {
         const ScoreTile<Shape, kDropout, kDocuments, kAlibi> tile{

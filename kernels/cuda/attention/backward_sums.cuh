@@ -109,7 +109,7 @@ template <class Shape, bool kDropout>
 __device__ inline void take_last_turn(const Params& p,
                                       const BackwardMemory<Shape, kDropout>& memory,
                                       const Turns& turns, int bh, const QueryBlock& block,
-                                      bool is_only, Buffers<1> read_back, int num_read_back) {
+                                      bool is_only, Buffers<2> read_back, int num_read_back) {
   const bool leader = (threadIdx.x & 31) == 0;
   const uint32_t sums = memory.sums(block.number);
   if (leader) turns.wait(block.index);
@@ -120,8 +120,8 @@ __device__ inline void take_last_turn(const Params& p,
     if (leader) {
       start_adding(memory, block, /*replaces=*/false);
       wait_stores();
-      expect_bytes(read_back.full(0), Shape::kSumBytes);
-      load_bytes(sums, block.sums, Shape::kSumBytes, read_back.full(0));
+      expect_bytes(read_back.full(num_read_back), Shape::kSumBytes);
+      load_bytes(sums, block.sums, Shape::kSumBytes, read_back.full(num_read_back));
     }
     read_back.wait_full(num_read_back);
   }
@@ -229,7 +229,7 @@ __device__ inline void sum_query_gradients(const Params& p,
     for (int block = steps.begin; block < steps.end; ++block) {
       const int number = count++, group = number % Shape::kGroups;
       const LastTurn<Shape, kDocuments> last(p, item, block);
-      // It takes part in every use of the sums, so that it cannot be two phases late.
+      // It takes part in every use of the sums, so that it cannot be two phases late there or at read_back.
       memory.sums_barriers().wait_full(number);
       if (last.is_last) {
         if (!last.is_only) {

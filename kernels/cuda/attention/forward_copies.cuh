@@ -92,6 +92,9 @@ __device__ inline void load_queries(const Params& p, const ForwardMemory<Shape, 
     for (int group = 0; group < Shape::kGroups; ++group) {
       const int use = query_use<Shape>(i, group);
       const int query = item.first_query + 64 * row_of_group<Shape>(i, group);
+      // The tile had another warpgroup's queries before. This one would not notice that its own have yet to come
+      // if it asked before those were there.
+      if (Shape::kQueryTiles % Shape::kGroups != 0 && use > 0) memory.queries().wait_full(use - 1);
       memory.queries().wait_empty(use);
       const uint32_t full = memory.queries().full(use);
       expect_bytes(full, Shape::kTileBytes);

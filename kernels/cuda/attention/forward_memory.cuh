@@ -100,8 +100,7 @@ struct ForwardMemory {
     stages().init(1, kWarps);
     queries().init(1, 1);
     for (int use = 0; use < Shape::kQueryTiles; ++use) init_barrier(results_full(use), 4);
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-    fence_shared_async();
+    fence_initialised_barriers();
   }
 };
 

@@ -12,8 +12,8 @@
 // it waits for. An item waits for items of earlier tickets alone, so one of them can always proceed.
 //
 // Sums of later heads take the place of those of earlier ones, so that all stay in L2: head bh uses slot
-// bh % num_slots, and the counters go on counting. There are more slots than heads taken together, so the head that
-// had the slot before has earlier tickets.
+// bh % num_slots, and the counters go on counting. Where heads share slots there are more of these than heads taken
+// together, so the head that had the slot before has earlier tickets.
 //
 // The sums are only touched by bulk copies and additions, which work in the async proxy. A thread waits until its own
 // are complete in memory before it releases the turn; completion also makes them visible to ordinary accesses. The

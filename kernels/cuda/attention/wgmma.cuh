@@ -190,8 +190,6 @@ __device__ inline void wgmma_transposed(float (&d)[kN][4], uint64_t a, uint64_t 
   if constexpr (kN == 8 && !kIsFp16<Element>) WEFT_MULTIPLY_SHARED("bf16", "64", WEFT_SUMS64, WEFT_TILES64(d), "32", "33", "34", "1, 1");
   if constexpr (kN == 12 && kIsFp16<Element>) WEFT_MULTIPLY_SHARED("f16", "96", WEFT_SUMS96, WEFT_TILES96(d), "48", "49", "50", "1, 1");
   if constexpr (kN == 12 && !kIsFp16<Element>) WEFT_MULTIPLY_SHARED("bf16", "96", WEFT_SUMS96, WEFT_TILES96(d), "48", "49", "50", "1, 1");
-  if constexpr (kN == 16 && kIsFp16<Element>) WEFT_MULTIPLY_SHARED("f16", "128", WEFT_SUMS128, WEFT_TILES128(d), "64", "65", "66", "1, 1");
-  if constexpr (kN == 16 && !kIsFp16<Element>) WEFT_MULTIPLY_SHARED("bf16", "128", WEFT_SUMS128, WEFT_TILES128(d), "64", "65", "66", "1, 1");
 }
 
 // d (64, 8 * kN) += a (64, 16) * b (16, 8 * kN): a in registers as mma.sync holds it, b in shared memory, rows contiguous.
@@ -275,8 +273,7 @@ struct Ring {
         init_barrier(empty(stage), 4 * kGroups);
       }
       init_barrier(own(), 1);
-      asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-      asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+      fence_initialised_barriers();
       load_own(own());
       for (int step = 0; step < kStages && step < num_steps; ++step) load(step);
     }

@@ -112,10 +112,7 @@ __device__ inline void multiply_tiles(const Args& args, const ProductMemory& mem
         packed[2 * j] = attention::pack<Element>(s[0] + b.x, s[1] + b.y);
         packed[2 * j + 1] = attention::pack<Element>(s[2] + b.x, s[3] + b.y);
       }
-      asm volatile(
-          "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(to + n * 16),
-          "r"(packed[0]), "r"(packed[1]), "r"(packed[2]), "r"(packed[3])
-          : "memory");
+      attention::store_matrices(to + n * 16, packed);
     }
     __syncwarp();
     if (lane == 0) attention::arrive(memory.results_full(group));

@@ -87,8 +87,7 @@ struct ProductMemory {
       attention::init_barrier(results_empty(group), kWriters);
     }
     for (int tile = 0; tile < kAnnounced; ++tile) attention::init_barrier(announced(tile), 1);
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    attention::fence_initialised_barriers();
   }
 };
 
