@@ -156,8 +156,10 @@ TEST(CudaAttention, GradientsOfALargeBatchAreThoseOfEachRowAlone) {
     int64_t B, T, H, D;
   };
   for (const Shape& s : {Shape{12, 1000, 12, 64}, {3, 2000, 16, 96}, {3, 2000, 16, 128}}) {
-    for (const auto& [p, has_documents] :
+    for (const auto& variant :
          {std::pair(0.0F, false), {0.1F, false}, {0.0F, true}, {0.1F, true}}) {
+      const float p = variant.first;
+      const bool has_documents = variant.second;
       constexpr DType kX = DType::kBFloat16;
       const std::string where = "D " + std::to_string(s.D) + ", dropout " + std::to_string(p) +
                                 (has_documents ? ", documents" : "");
