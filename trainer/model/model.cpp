@@ -301,7 +301,7 @@ LayerActivations Model::layer(int64_t i) const {
     if (recompute_.mlp) a.fc1_pre = parts.fc1_pre;
     if (recompute_.recomputes_activation()) a.fc1 = parts.fc1;
   }
-  // What is kept in fp8 alone lies in memory of gradients that backward of a layer writes later.
+  // Outputs that are kept in fp8 alone lie in memory of gradients that backward of a layer writes later.
   const Tensor norm(dwide_.data(), shape_.dtype, {num_rows_, shape_.hidden_size});
   if (linears_.keeps_input(LayerLinears::kQkv)) a.ln1 = norm;
   if (linears_.keeps_input(LayerLinears::kFc1)) a.ln2 = norm;

@@ -140,7 +140,7 @@ __device__ inline void sum_values(const float (&dv)[Shape::D / 8][4],
   }
 }
 
-// What the two groups hand to each other: the gradients of a step's scores, which one of them reads to form dQ.
+// The two groups hand the gradients of a step's scores to each other, and one of them reads both to form dQ.
 template <class Shape, bool kDropout>
 struct ScoreExchange {
   const BackwardMemory<Shape, kDropout>& memory;
