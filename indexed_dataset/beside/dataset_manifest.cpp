@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "indexed_dataset/beside/json_integer.h"
+#include "indexed_dataset/process/json_integer.h"
 #include "indexed_dataset/process/parse_json.h"
 #include "indexed_dataset/storage/file_io.h"
 

@@ -7,8 +7,8 @@
 #include <stdexcept>
 
 #include "indexed_dataset/beside/dataset_manifest.h"
-#include "indexed_dataset/beside/json_integer.h"
 #include "indexed_dataset/beside/shard.h"
+#include "indexed_dataset/process/json_integer.h"
 #include "indexed_dataset/process/parse_json.h"
 #include "indexed_dataset/storage/file_io.h"
 
@@ -36,10 +36,10 @@ bool append_input(Json& sum, const Json& next) {
   for (const char* name : {"path", "version"}) {
     if (sum.value(name, Json()) != next.value(name, Json())) return false;
   }
-  if (json_integer(next.at("lines")) < 0) return false;
+  if (json_integer_at(next, "lines") < 0) return false;
   for (const char* name : {"file_bytes", "jsonl_bytes", "lines"}) {
     int64_t count = 0;
-    if (__builtin_add_overflow(json_integer(sum.at(name)), json_integer(next.at(name)), &count))
+    if (__builtin_add_overflow(json_integer_at(sum, name), json_integer_at(next, name), &count))
       return false;
     sum[name] = count;
   }

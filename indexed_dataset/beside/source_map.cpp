@@ -7,8 +7,8 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "indexed_dataset/beside/json_integer.h"
 #include "indexed_dataset/pair/reader.h"
+#include "indexed_dataset/process/json_integer.h"
 #include "indexed_dataset/process/parse_json.h"
 #include "indexed_dataset/storage/little_endian.h"
 #include "indexed_dataset/terminal/terminal_text.h"
@@ -36,10 +36,10 @@ Json part_json(const InputPart& part) {
 
 InputPart part_of(const Json& json) {
   InputPart part;
-  part.file_begin = json_integer(json.at("file_begin"));
-  part.file_end = json_integer(json.at("file_end"));
-  part.file_bytes = json_integer(json.at("file_bytes"));
-  part.num_bytes = json_integer(json.at("num_bytes"));
+  part.file_begin = json_integer_at(json, "file_begin");
+  part.file_end = json_integer_at(json, "file_end");
+  part.file_bytes = json_integer_at(json, "file_bytes");
+  part.num_bytes = json_integer_at(json, "num_bytes");
   part.counts_from_input = json.at("counts_from_input").get<bool>();
   // A pipe, which is read to its end, has -1.
   if (part.file_begin < 0 || part.file_end < -1 || part.file_bytes < -1 || part.num_bytes < 0 ||

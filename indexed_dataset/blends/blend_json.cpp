@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "indexed_dataset/process/parse_json.h"
+#include "indexed_dataset/process/json_integer.h"
 
 namespace weft {
 namespace {
@@ -64,7 +64,7 @@ SplitBlends split_blends_from_json(const Json& json) {
       if (blends.has_own_paths && change.blend.shares.empty())
         change.blend.shares.assign(change.blend.prefixes.size(), {0.0, 1.0});
       const bool is_in_samples = entry.contains("from_samples");
-      const int64_t first = whole_number(entry.at(is_in_samples ? "from_samples" : "from_tokens"));
+      const int64_t first = json_integer_at(entry, is_in_samples ? "from_samples" : "from_tokens");
       if (first < 1) throw std::runtime_error("a blend that begins with " + std::to_string(first));
       (is_in_samples ? change.from_samples : change.from_tokens) = first;
     }

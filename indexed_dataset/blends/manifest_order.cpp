@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "indexed_dataset/blends/blend_json.h"
+#include "indexed_dataset/process/json_integer.h"
 
 namespace weft {
 namespace {
@@ -17,7 +18,12 @@ template <typename T>
 std::optional<T> find_value(const Json& arguments, const char* name) {
   const auto found = arguments.find(name);
   if (found == arguments.end() || found->is_null()) return std::nullopt;
-  return found->get<T>();
+  if constexpr (std::is_same_v<T, int64_t>)
+    return json_integer_at(arguments, name);
+  else if constexpr (std::is_same_v<T, std::vector<int64_t>>)
+    return json_integers(*found);
+  else
+    return found->get<T>();
 }
 
 // Megatron writes a list; one dataset may stand alone as a text.
@@ -26,6 +32,10 @@ std::vector<std::string> find_list(const Json& arguments, const char* name) {
   if (found == arguments.end() || found->is_null()) return {};
   if (found->is_string()) return {found->get<std::string>()};
   return found->get<std::vector<std::string>>();
+}
+
+std::vector<int64_t> find_integers(const Json& arguments, const char* name) {
+  return find_value<std::vector<int64_t>>(arguments, name).value_or(std::vector<int64_t>());
 }
 
 std::string find_text(const Json& arguments, const char* name) {
@@ -97,8 +107,8 @@ DatasetOptions dataset_options_from(const Json& manifest) {
   resolve_prefixes(data.blends, directory);
   arguments.at("split").get_to(data.split);
   data.order = order_kind_from(arguments);
-  arguments.at("seq_length").get_to(data.sequence_length);
-  arguments.at("seed").get_to(data.seed);
+  data.sequence_length = json_integer_at(arguments, "seq_length");
+  data.seed = json_integer_at(arguments, "seed");
   data.surplus =
       find_value<double>(arguments, "mid_level_dataset_surplus").value_or(kDefaultSurplus);
   if (const std::string cache = find_text(arguments, "data_cache_path"); !cache.empty())
@@ -109,17 +119,16 @@ DatasetOptions dataset_options_from(const Json& manifest) {
     const auto kept = manifest.find("cyclic_order");
     const bool has_own = kept != manifest.end() && kept->is_object();
     data.cyclic = {
-        .micro_batch_size = (has_own ? *kept : arguments).at("micro_batch_size").get<int64_t>(),
-        .data_parallel_size = (has_own ? *kept : manifest).at("data_parallel_size").get<int64_t>(),
+        .micro_batch_size = json_integer_at(has_own ? *kept : arguments, "micro_batch_size"),
+        .data_parallel_size = json_integer_at(has_own ? *kept : manifest, "data_parallel_size"),
         .shards = !find_value<bool>(arguments, "no_data_sharding").value_or(false)};
   }
   if (const std::string metrics = find_text(arguments, "curriculum_metrics"); !metrics.empty()) {
     data.curriculum = MetricCurriculum{
         .metrics = metrics,
-        .seed = find_value<int64_t>(arguments, "curriculum_metrics_seed").value_or(1234),
-        .global_batch_size = arguments.at("global_batch_size").get<int64_t>(),
-        .rampup_batch_size = find_value<std::vector<int64_t>>(arguments, "rampup_batch_size")
-                                 .value_or(std::vector<int64_t>()),
+        .seed = find_json_integer(arguments, "curriculum_metrics_seed").value_or(1234),
+        .global_batch_size = json_integer_at(arguments, "global_batch_size"),
+        .rampup_batch_size = find_integers(arguments, "rampup_batch_size"),
         .step_batch_size_schedule = find_text(arguments, "step_batch_size_schedule"),
         .directory = directory.string()};
   }
@@ -162,24 +171,23 @@ SampleOrder sample_order_from(const Json& manifest) {
   order.data = dataset_options_from(manifest);
   if (const auto samples = manifest.find("dataset_samples"); samples != manifest.end()) {
     order.asked_samples =
-        DatasetTargetSizes{.train_samples = samples->at("train").get<int64_t>(),
-                           .valid_samples = samples->at("validation").get<int64_t>(),
-                           .test_samples = samples->at("test").get<int64_t>()};
+        DatasetTargetSizes{.train_samples = json_integer_at(*samples, "train"),
+                           .valid_samples = json_integer_at(*samples, "validation"),
+                           .test_samples = json_integer_at(*samples, "test")};
   }
-  order.train_samples = find_value<int64_t>(arguments, "train_samples");
+  order.train_samples = find_json_integer(arguments, "train_samples");
   // Megatron derives train_iters from train_samples and keeps both: the samples were what was asked
   // for.
-  if (!order.train_samples) order.train_iters = find_value<int64_t>(arguments, "train_iters");
-  order.eval_iters = arguments.at("eval_iters").get<int64_t>();
-  order.eval_interval = arguments.at("eval_interval").get<int64_t>();
-  order.global_batch_size = find_value<int64_t>(arguments, "global_batch_size");
+  if (!order.train_samples) order.train_iters = find_json_integer(arguments, "train_iters");
+  order.eval_iters = json_integer_at(arguments, "eval_iters");
+  order.eval_interval = json_integer_at(arguments, "eval_interval");
+  order.global_batch_size = find_json_integer(arguments, "global_batch_size");
   if (!order.global_batch_size)
-    order.global_batch_size = find_value<int64_t>(arguments, "micro_batch_size");
-  order.rampup_batch_size = find_value<std::vector<int64_t>>(arguments, "rampup_batch_size")
-                                .value_or(order.rampup_batch_size);
+    order.global_batch_size = find_json_integer(arguments, "micro_batch_size");
+  order.rampup_batch_size = find_integers(arguments, "rampup_batch_size");
   order.step_batch_size_schedule = find_text(arguments, "step_batch_size_schedule");
-  order.micro_batch_size = find_value<int64_t>(arguments, "micro_batch_size");
-  order.data_parallel_size = find_value<int64_t>(manifest, "data_parallel_size");
+  order.micro_batch_size = find_json_integer(arguments, "micro_batch_size");
+  order.data_parallel_size = find_json_integer(manifest, "data_parallel_size");
   check_positive(order.global_batch_size, "global_batch_size");
   check_positive(order.micro_batch_size, "micro_batch_size");
   check_positive(order.data_parallel_size, "data_parallel_size");

@@ -8,6 +8,7 @@
 
 #include "indexed_dataset/curriculum/integer_rows.h"
 #include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/process/json_integer.h"
 #include "indexed_dataset/process/parse_json.h"
 #include "indexed_dataset/soundness/file_checksum.h"
 #include "indexed_dataset/storage/file_io.h"
@@ -90,7 +91,7 @@ std::optional<Json> find_stamp(const fs::path& path) {
     if (stamp.at("version") != 1) throw std::runtime_error("its version is not 1");
     stamp.at("files").get<std::map<std::string, std::string>>();
     stamp.at("metric").get<std::string>();
-    stamp.at("samples").get<int64_t>();
+    json_integer_at(stamp, "samples");
     if (!stamp.at("order").is_object()) throw std::runtime_error("it has no order");
     return stamp;
   } catch (const std::system_error&) {

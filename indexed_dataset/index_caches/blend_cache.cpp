@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "indexed_dataset/index_caches/cache_files.h"
+#include "indexed_dataset/process/json_integer.h"
 #include "indexed_dataset/process/parse_json.h"
 #include "indexed_dataset/storage/file_io.h"
 #include "indexed_dataset/storage/lock_file.h"
@@ -48,7 +49,7 @@ std::optional<CachedBlend> find_blend(const fs::path& folder, const BlendCacheNa
     if (text.empty()) return std::nullopt;
     CachedBlend blend = map_blend(folder, names, size);
     const Json stamp = parse_json<Json>(text);
-    stamp.at("counts").get_to(blend.counts);
+    blend.counts = json_integers(stamp.at("counts"));
     if (stamp.contains("arrays_xxh3") && stamp["arrays_xxh3"] != hash_arrays(blend.index.view))
       return std::nullopt;
     return blend;

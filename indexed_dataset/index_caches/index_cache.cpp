@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "indexed_dataset/index_caches/cache_files.h"
+#include "indexed_dataset/process/json_integer.h"
 #include "indexed_dataset/process/parse_json.h"
 #include "indexed_dataset/storage/npy_file.h"
 
@@ -55,12 +56,12 @@ Json plan_facts(const EpochPlan& plan) {
 
 EpochPlan plan_of(const Json& stamp) {
   EpochPlan plan;
-  stamp.at("tokens_per_epoch").get_to(plan.num_tokens_per_epoch);
-  stamp.at("epochs").get_to(plan.num_epochs);
-  stamp.at("samples").get_to(plan.num_samples);
-  plan.separate_last_epoch = !stamp.at("samples_before_last_epoch").is_null();
-  if (plan.separate_last_epoch)
-    stamp.at("samples_before_last_epoch").get_to(plan.num_samples_before_last_epoch);
+  plan.num_tokens_per_epoch = json_integer_at(stamp, "tokens_per_epoch");
+  plan.num_epochs = json_integer_at(stamp, "epochs");
+  plan.num_samples = json_integer_at(stamp, "samples");
+  const Json& before_last = stamp.at("samples_before_last_epoch");
+  plan.separate_last_epoch = !before_last.is_null();
+  if (plan.separate_last_epoch) plan.num_samples_before_last_epoch = json_integer(before_last);
   return plan;
 }
 

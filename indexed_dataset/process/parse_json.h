@@ -4,11 +4,9 @@
 
 #include <array>
 #include <cstddef>
-#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace weft {
 
@@ -82,23 +80,6 @@ Json parse_json(std::string_view text) {
   DocumentLimits<Json> limits;
   Json::sax_parse(text, &limits);
   return Json::parse(text);
-}
-
-// Returns a number that may be any in the document. The library would cut off a fraction, and an
-// integer that does not fit. Throws std::runtime_error.
-template <typename Json>
-int64_t whole_number(const Json& json) {
-  const bool fits = json.is_number_unsigned() ? json.template get<uint64_t>() <= uint64_t{INT64_MAX}
-                                              : json.is_number_integer();
-  if (!fits) throw std::runtime_error(json.dump() + " is no whole number of 64 bits");
-  return json.template get<int64_t>();
-}
-
-template <typename Json>
-std::vector<int64_t> whole_numbers(const Json& array) {
-  std::vector<int64_t> numbers;
-  for (const auto& json : array) numbers.push_back(whole_number(json));
-  return numbers;
 }
 
 }  // namespace weft

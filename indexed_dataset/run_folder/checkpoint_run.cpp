@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "indexed_dataset/process/json_integer.h"
 #include "indexed_dataset/process/parse_json.h"
 #include "indexed_dataset/run_folder/manifest_checksum.h"
 #include "indexed_dataset/run_folder/read_segments.h"
@@ -133,7 +134,7 @@ std::vector<Json> segments_of_run_manifest(const std::optional<fs::path>& run_fo
   const fs::path path = *run_folder / "run_manifest.json";
   std::vector<Json> segments = read_manifest_segments(path);
   std::erase_if(segments, [&](const Json& segment) {
-    return segment.value("resumed_iteration", int64_t{0}) >= iteration;
+    return find_json_integer(segment, "resumed_iteration").value_or(0) >= iteration;
   });
   if (segments.empty())
     throw std::runtime_error(
@@ -204,9 +205,10 @@ ListedRun read_listed_run(const fs::path& load) {
     Json manifest = parse_json<Json>(read_file(path));
     take_checksum(manifest, path);
     const Json& checkpoint = manifest.at("info");
-    checkpoint.at("iteration").get_to(run.iteration);
+    run.iteration = json_integer_at(checkpoint, "iteration");
     if (run.iteration < 1)
-      throw std::runtime_error("no iteration stands behind it: its weights were imported");
+      throw std::runtime_error(path.string() +
+                               ": no iteration stands behind it: its weights were imported");
     const std::optional<fs::path> run_folder = find_run_folder(folder, checkpoint.at("arguments"));
     const auto own = checkpoint.find("run_segments");
     segments = own != checkpoint.end()
@@ -220,13 +222,15 @@ ListedRun read_listed_run(const fs::path& load) {
                     {kDecisive, is_older ? std::span(kTrained) : std::span<const char* const>()},
                     path.string());
     const int64_t consumed = samples_of_iteration(run.segments, run.iteration).last;
-    const auto saved = checkpoint.at("consumed_train_samples").get<int64_t>();
+    const int64_t saved = json_integer_at(checkpoint, "consumed_train_samples");
     if (consumed == saved) return listed;
     throw std::runtime_error(fmt::format(
         "{}: it was saved after {} samples, and by the segments of its run iteration {} ends with {}: "
         "the two are not of one run",
         path.string(), saved, run.iteration, consumed));
   } catch (const Json::exception& error) {
+    throw std::runtime_error(path.string() + ": not the manifest of a checkpoint: " + error.what());
+  } catch (const NotAnInteger& error) {
     throw std::runtime_error(path.string() + ": not the manifest of a checkpoint: " + error.what());
   }
 }

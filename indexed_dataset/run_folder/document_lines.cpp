@@ -216,10 +216,13 @@ void DocumentLines::add_json(const std::string& line) {
 }
 
 void DocumentLines::add_object(const Json& object, const Json& dataset) {
+  const Json& number = object.at("document");
+  if (!number.is_number_integer())
+    refuse(fmt::format("\"document\" is {}, not the number of a document", number.dump()));
   const NamedDocument document =
       documents_.add(dataset.is_null() ? documents_.only_dataset()
                                        : documents_.dataset_named(dataset.get<std::string>()),
-                     object.at("document").get<int64_t>());
+                     number.get<int64_t>());
   const std::optional<SourceMap>& sources = documents_.open(document.dataset_idx).sources;
   if (!sources || !object.contains("offset_bytes")) return;
   const SourceEntry entry = sources->entry(document.document_idx);

@@ -9,6 +9,7 @@
 
 #include "indexed_dataset/blends/manifest_order.h"
 #include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/process/json_integer.h"
 #include "indexed_dataset/run_folder/segment_list.h"
 
 namespace weft {
@@ -19,7 +20,7 @@ using Json = nlohmann::ordered_json;
 RunSegment segment_from(const Json& manifest) {
   RunSegment segment;
   segment.order = sample_order_from(manifest);
-  segment.resumed.iteration = manifest.value("resumed_iteration", int64_t{0});
+  segment.resumed.iteration = find_json_integer(manifest, "resumed_iteration").value_or(0);
   if (segment.resumed.iteration > 0) {
     if (!manifest.contains("resumed_samples")) {
       throw std::runtime_error(fmt::format(
@@ -27,10 +28,10 @@ RunSegment segment_from(const Json& manifest) {
           "tell with which sample; give the arguments by hand (--data-path ...)",
           segment.resumed.iteration));
     }
-    segment.resumed.samples = manifest["resumed_samples"].get<int64_t>();
+    segment.resumed.samples = json_integer(manifest["resumed_samples"]);
     segment.resumed.tokens = std::nullopt;
     if (manifest.contains("resumed_tokens"))
-      segment.resumed.tokens = manifest["resumed_tokens"].get<int64_t>();
+      segment.resumed.tokens = json_integer(manifest["resumed_tokens"]);
   }
   // Datasets are told in the order of the blends.
   const bool knows_blends = segment.order.data.blends.unknown_because.empty();
@@ -48,10 +49,10 @@ RunSegment segment_from(const Json& manifest) {
   }
   if (segment.resumed.iteration == 0) segment.resumed_valid_samples = 0;
   if (manifest.contains("resumed_valid_samples"))
-    segment.resumed_valid_samples = manifest["resumed_valid_samples"].get<int64_t>();
+    segment.resumed_valid_samples = json_integer(manifest["resumed_valid_samples"]);
   segment.makes_up_evaluation = manifest.value("makes_up_evaluation", false);
   if (manifest.contains("num_iterations"))
-    segment.num_iterations = manifest["num_iterations"].get<int64_t>();
+    segment.num_iterations = json_integer(manifest["num_iterations"]);
   return segment;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "indexed_dataset/pair/reader.h"
+#include "indexed_dataset/process/json_integer.h"
 #include "indexed_dataset/soundness/block_checksums.h"
 #include "indexed_dataset/soundness/xxh3.h"
 #include "indexed_dataset/storage/file_io.h"
@@ -155,10 +156,10 @@ Json to_json(const DatasetIdentity& dataset) {
 DatasetIdentity dataset_identity_from_json(const Json& json) {
   DatasetIdentity identity;
   json.at("prefix").get_to(identity.prefix);
-  json.at("documents").get_to(identity.num_documents);
-  json.at("sequences").get_to(identity.num_sequences);
-  json.at("tokens").get_to(identity.num_tokens);
-  json.at("bin_bytes").get_to(identity.bin_bytes);
+  identity.num_documents = json_integer_at(json, "documents");
+  identity.num_sequences = json_integer_at(json, "sequences");
+  identity.num_tokens = json_integer_at(json, "tokens");
+  identity.bin_bytes = json_integer_at(json, "bin_bytes");
   identity.idx_xxh3 = from_hex(json.at("idx_xxh3"));
   identity.bin_xxh3 = from_hex(json.at("bin_xxh3"));
   if (json.contains("blocks_xxh3")) identity.blocks_xxh3 = from_hex(json["blocks_xxh3"]);

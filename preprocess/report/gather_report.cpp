@@ -11,6 +11,7 @@
 
 #include "indexed_dataset/beside/dataset_manifest.h"
 #include "indexed_dataset/beside/kth_smallest.h"
+#include "indexed_dataset/process/json_integer.h"
 #include "indexed_dataset/storage/file_io.h"
 #include "indexed_dataset/terminal/terminal_text.h"
 #include "inspect/text/dataset_text.h"
@@ -47,10 +48,10 @@ void read_manifest(DataReport& report) {
     }
     if (!manifest->json.contains("input_counts")) return;
     const auto& counts = manifest->json["input_counts"];
-    report.num_jsonl_bytes = counts.at("jsonl_bytes").get<int64_t>();
-    report.num_bad_lines = counts.at("bad_lines").get<int64_t>();
+    report.num_jsonl_bytes = json_integer_at(counts, "jsonl_bytes");
+    report.num_bad_lines = json_integer_at(counts, "bad_lines");
     for (const auto& [reason, count] : counts.at("bad_lines_by_reason").items())
-      report.bad_lines_by_reason.emplace_back(reason, count.get<int64_t>());
+      report.bad_lines_by_reason.emplace_back(reason, json_integer(count));
   } catch (const std::exception& error) {
     report.notes.push_back("The counts in the manifest cannot be understood: " +
                            std::string(error.what()));

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "indexed_dataset/process/json_integer.h"
 #include "indexed_dataset/process/parse_json.h"
 
 namespace weft {
@@ -37,10 +38,10 @@ std::optional<DownloadState> parse_download_state(std::string_view text, int64_t
   try {
     const Json json = parse_json<Json>(text);
     json.at("url").get_to(state.url);
-    json.at("size_bytes").get_to(state.identity.size_bytes);
+    state.identity.size_bytes = json_integer_at(json, "size_bytes");
     json.at("etag").get_to(state.identity.etag);
     json.at("last_modified").get_to(state.identity.last_modified);
-    json.at("num_bytes").get_to(state.num_bytes);
+    state.num_bytes = json_integer_at(json, "num_bytes");
     // Another version, other keys, numbers that are no whole ones.
     if (json != json_of(state)) return std::nullopt;
   } catch (const std::exception&) {

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/process/json_integer.h"
 #include "indexed_dataset/process/parse_json.h"
 #include "indexed_dataset/run_folder/manifest_checksum.h"
 #include "indexed_dataset/storage/file_io.h"
@@ -47,12 +48,6 @@ Json number_or_null(const std::optional<int64_t>& number) {
   return number ? Json(*number) : Json();
 }
 
-std::optional<int64_t> find_number(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  if (found == object.end() || found->is_null()) return std::nullopt;
-  return whole_number(*found);
-}
-
 // With Megatron's names for the state of a gradient scaler.
 Json to_json(const std::optional<LossScaleState>& state) {
   if (!state) return {};
@@ -64,8 +59,8 @@ Json to_json(const std::optional<LossScaleState>& state) {
 std::optional<LossScaleState> loss_scale_from_json(const Json& json) {
   if (json.is_null()) return std::nullopt;
   return LossScaleState{.scale = json.at("scale").get<double>(),
-                        .growth_tracker = whole_number(json.at("growth_tracker")),
-                        .hysteresis_tracker = whole_number(json.at("hysteresis_tracker"))};
+                        .growth_tracker = json_integer_at(json, "growth_tracker"),
+                        .hysteresis_tracker = json_integer_at(json, "hysteresis_tracker")};
 }
 
 Json to_json(const std::optional<Fp8ScalingState>& state) {
@@ -77,8 +72,8 @@ Json to_json(const std::optional<Fp8ScalingState>& state) {
 
 std::optional<Fp8ScalingState> fp8_scaling_from_json(const Json& json) {
   if (json.is_null()) return std::nullopt;
-  return Fp8ScalingState{.steps = whole_number(json.at("steps")),
-                         .amax_history_len = whole_number(json.at("amax_history_len")),
+  return Fp8ScalingState{.steps = json_integer_at(json, "steps"),
+                         .amax_history_len = json_integer_at(json, "amax_history_len"),
                          .is_hybrid = json.at("is_hybrid").get<bool>()};
 }
 
@@ -156,35 +151,36 @@ void check_numbers(const CheckpointInfo& info) {
 void read_tokens(const Json& json, CheckpointInfo& info) {
   const Json& schedule = json.at("lr_scheduler");
   int64_t tokens = 0;
-  if (const auto length = find_number(json.at("arguments"), "seq_length"))
+  if (const auto length = find_json_integer(json.at("arguments"), "seq_length"))
     check(!__builtin_mul_overflow(info.scalars.consumed_samples, *length, &tokens),
           "its tokens cannot be counted");
-  info.scalars.consumed_tokens = find_number(json, "consumed_train_tokens").value_or(tokens);
-  info.lr_tokens = find_number(schedule, "num_tokens").value_or(info.scalars.consumed_tokens);
-  info.lr_warmup_end_tokens = find_number(schedule, "warmup_end_tokens").value_or(0);
+  info.scalars.consumed_tokens = find_json_integer(json, "consumed_train_tokens").value_or(tokens);
+  info.lr_tokens = find_json_integer(schedule, "num_tokens").value_or(info.scalars.consumed_tokens);
+  info.lr_warmup_end_tokens = find_json_integer(schedule, "warmup_end_tokens").value_or(0);
 }
 
 CheckpointInfo info_from_json(const Json& json) {
   CheckpointInfo info;
-  info.scalars.iteration = whole_number(json.at("iteration"));
-  info.scalars.consumed_samples = whole_number(json.at("consumed_train_samples"));
-  info.scalars.adam_step = whole_number(json.at("adam_step"));
-  info.scalars.skipped_steps = find_number(json, "skipped_iterations").value_or(0);
-  info.scalars.bad_steps_in_row = find_number(json, "bad_steps_in_row").value_or(0);
+  info.scalars.iteration = json_integer_at(json, "iteration");
+  info.scalars.consumed_samples = json_integer_at(json, "consumed_train_samples");
+  info.scalars.adam_step = json_integer_at(json, "adam_step");
+  info.scalars.skipped_steps = find_json_integer(json, "skipped_iterations").value_or(0);
+  info.scalars.bad_steps_in_row = find_json_integer(json, "bad_steps_in_row").value_or(0);
   if (json.contains("grad_scaler"))
     info.scalars.loss_scale = loss_scale_from_json(json["grad_scaler"]);
   if (json.contains("fp8_scaling"))
     info.scalars.fp8_scaling = fp8_scaling_from_json(json["fp8_scaling"]);
-  info.consumed_valid_samples = whole_number(json.at("consumed_valid_samples"));
+  info.consumed_valid_samples = json_integer_at(json, "consumed_valid_samples");
   const Json& schedule = json.at("lr_scheduler");
   schedule.at("max_lr").get_to(info.max_lr);
   schedule.at("min_lr").get_to(info.min_lr);
   schedule.at("warmup_samples").get_to(info.lr_warmup_samples);
-  info.lr_decay_samples = whole_number(schedule.at("decay_samples"));
+  info.lr_decay_samples = json_integer_at(schedule, "decay_samples");
   schedule.at("decay_style").get_to(info.lr_decay_style);
-  info.lr_samples = find_number(schedule, "num_samples").value_or(info.scalars.consumed_samples);
-  info.lr_decay_tokens = find_number(schedule, "decay_tokens");
-  info.lr_warmup_tokens = find_number(schedule, "warmup_tokens");
+  info.lr_samples =
+      find_json_integer(schedule, "num_samples").value_or(info.scalars.consumed_samples);
+  info.lr_decay_tokens = find_json_integer(schedule, "decay_tokens");
+  info.lr_warmup_tokens = find_json_integer(schedule, "warmup_tokens");
   info.lr_tokens_as_deepspeed = schedule.value("tokens_as_deepspeed", false);
   json.at("architecture").get_to(info.architecture);
   if (json.contains("data")) info.data = data_identity_from_json(json["data"]);
@@ -228,18 +224,18 @@ StoredPiece piece_from_json(const Json& json) {
   json.at("name").get_to(piece.name);
   json.at("file").get_to(stored.file);
   json.at("dtype").get_to(stored.dtype);
-  piece.global_shape = whole_numbers(json.at("global_shape"));
+  piece.global_shape = json_integers(json.at("global_shape"));
   piece.split_dim =
-      static_cast<int>(std::clamp<int64_t>(whole_number(json.at("split_dim")), -2, 64));
-  piece.begin = whole_number(json.at("begin"));
-  piece.end = whole_number(json.at("end"));
+      static_cast<int>(std::clamp<int64_t>(json_integer_at(json, "split_dim"), -2, 64));
+  piece.begin = json_integer_at(json, "begin");
+  piece.end = json_integer_at(json, "end");
   stored.xxh3 = from_hex(json.at("xxh3").get<std::string>());
   // Format 1 has whole slices under their own names.
   stored.key = json.value("key", piece.name);
   piece.count = 0;
   check_piece(stored);
-  piece.first = json.contains("first") ? whole_number(json["first"]) : 0;
-  piece.count = json.contains("count") ? whole_number(json["count"]) : slice_elements(piece);
+  piece.first = json.contains("first") ? json_integer(json["first"]) : 0;
+  piece.count = json.contains("count") ? json_integer(json["count"]) : slice_elements(piece);
   check_piece(stored);
   return stored;
 }

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "indexed_dataset/process/json_integer.h"
 #include "trainer/checkpoint/architecture.h"
 #include "trainer/checkpoint/argument_changes.h"
 #include "trainer/checkpoint/blend_changes.h"
@@ -38,8 +39,10 @@ std::optional<CyclicOptions> cyclic_order_of(const std::string& saved_arguments,
   // Older versions demanded equal sizes of each resumed run.
   const auto sizes = saved.contains(kCyclicOrder) ? saved[kCyclicOrder] : saved;
   return CyclicOptions{
-      .micro_batch_size = sizes.value("micro_batch_size", config.micro_batch_size),
-      .data_parallel_size = sizes.value(kDataParallelSize, config.data_parallel_size()),
+      .micro_batch_size =
+          find_json_integer(sizes, "micro_batch_size").value_or(config.micro_batch_size),
+      .data_parallel_size =
+          find_json_integer(sizes, kDataParallelSize).value_or(config.data_parallel_size()),
       .shards = !config.no_data_sharding};
 }
 

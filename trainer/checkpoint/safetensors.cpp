@@ -7,6 +7,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "indexed_dataset/process/json_integer.h"
 #include "indexed_dataset/process/parse_json.h"
 
 namespace weft {
@@ -42,10 +43,10 @@ SafetensorsEntry parse_entry(const std::string& name, const nlohmann::json& valu
   SafetensorsEntry entry;
   entry.name = name;
   entry.dtype = value.at("dtype").get<std::string>();
-  entry.shape = whole_numbers(value.at("shape"));
+  entry.shape = json_integers(value.at("shape"));
   const auto& offsets = value.at("data_offsets");
-  entry.begin = whole_number(offsets.at(0));
-  entry.end = whole_number(offsets.at(1));
+  entry.begin = json_integer(offsets.at(0));
+  entry.end = json_integer(offsets.at(1));
   return entry;
 }
 

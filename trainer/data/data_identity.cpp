@@ -12,8 +12,8 @@
 #include <unordered_set>
 
 #include "indexed_dataset/blends/blend_json.h"
+#include "indexed_dataset/process/json_integer.h"
 #include "indexed_dataset/process/parallel_for.h"
-#include "indexed_dataset/process/parse_json.h"
 
 namespace weft {
 
@@ -173,14 +173,14 @@ DataIdentity data_identity_from_json(const Json& json) {
   data.unsee_sha256 = json.value("unsee_sha256", "");  // older versions had no --unsee
   if (json.contains("blends")) data.blends = split_blends_from_json(json["blends"]);
   const Json& vocabulary = json.at("vocabulary");
-  vocabulary.at("size").get_to(data.vocabulary.num_tokens);
+  data.vocabulary.num_tokens = json_integer_at(vocabulary, "size");
   vocabulary.at("source").get_to(data.vocabulary.source);
   vocabulary.at("vocab_file").get_to(data.vocabulary.vocab_file);
   vocabulary.at("vocab_sha256").get_to(data.vocabulary.vocab_sha256);
   vocabulary.at("merge_file").get_to(data.vocabulary.merge_file);
   vocabulary.at("merge_sha256").get_to(data.vocabulary.merge_sha256);
   // Older versions did not save it.
-  data.vocabulary.end_of_document = whole_number(vocabulary.value("end_of_document", Json(-1)));
+  data.vocabulary.end_of_document = json_integer(vocabulary.value("end_of_document", Json(-1)));
   data.vocabulary.end_of_document_source = vocabulary.value("end_of_document_source", "");
   return data;
 }

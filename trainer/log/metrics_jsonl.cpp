@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "indexed_dataset/process/json_integer.h"
 #include "indexed_dataset/process/parse_json.h"
 #include "indexed_dataset/storage/file_io.h"
 #include "trainer/log/log_lines.h"
@@ -26,7 +27,7 @@ bool is_kept(const std::string& line, int64_t resumed_iteration) {
   try {
     const Json json = parse_json<Json>(line);
     return json.is_object() && !json.contains("end_of_training") &&
-           json.value("iteration", int64_t{0}) <= resumed_iteration;
+           find_json_integer(json, "iteration").value_or(0) <= resumed_iteration;
   } catch (const std::exception&) {
     return false;  // another program's line
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "indexed_dataset/blends/blend_json.h"
+#include "indexed_dataset/process/json_integer.h"
 #include "indexed_dataset/process/parse_json.h"
 #include "indexed_dataset/run_folder/manifest_checksum.h"
 #include "indexed_dataset/run_folder/sample_losses.h"
@@ -28,8 +29,8 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kFileName = "run_manifest.json";
 
 LogEnd begin_of(const Json& segment) {
-  return {segment.value("resumed_iteration", int64_t{0}),
-          segment.value("resumed_samples", int64_t{0})};
+  return {find_json_integer(segment, "resumed_iteration").value_or(0),
+          find_json_integer(segment, "resumed_samples").value_or(0)};
 }
 
 std::vector<Json> earlier_segments(const RunManifest& manifest) {
