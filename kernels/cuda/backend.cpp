@@ -7,9 +7,10 @@
 
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/attention/bias_sums.h"
-#include "kernels/cuda/memory_bound/check.h"
+#include "kernels/cuda/device/check.h"
 #include "kernels/cuda/memory_bound/kernels.h"
 #include "kernels/cuda/products/gelu_product.h"
+#include "kernels/cuda/residual_norm/residual_norm.h"
 #include "kernels/unfused_attention.h"
 
 namespace weft {

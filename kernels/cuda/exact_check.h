@@ -15,8 +15,8 @@
 
 #include <functional>
 
+#include "kernels/cuda/device/check.h"
 #include "kernels/cuda/gemm_problem.h"
-#include "kernels/cuda/memory_bound/check.h"
 
 namespace weft::cuda {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "kernels/check_shapes.h"
-#include "kernels/cuda/memory_bound/check.h"
+#include "kernels/cuda/device/check.h"
 
 namespace weft::cuda {
 cudaDataType_t cuda_type(DType dtype) {

@@ -4,9 +4,9 @@
 #include <stdexcept>
 #include <utility>
 
+#include "kernels/cuda/device/check.h"
 #include "kernels/cuda/exact_check.h"
 #include "kernels/cuda/gemm.h"
-#include "kernels/cuda/memory_bound/check.h"
 
 namespace weft::cuda {
 namespace {

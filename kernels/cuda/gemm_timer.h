@@ -9,7 +9,7 @@
 #include <functional>
 #include <vector>
 
-#include "kernels/cuda/memory_bound/check.h"
+#include "kernels/cuda/device/check.h"
 
 namespace weft::cuda {
 

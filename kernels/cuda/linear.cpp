@@ -7,7 +7,7 @@
 // faster than with a kernel after it. On Hopper products of our own compute GELU beside them (products/).
 #include "kernels/check_shapes.h"
 #include "kernels/cuda/backend.h"
-#include "kernels/cuda/memory_bound/check.h"
+#include "kernels/cuda/device/check.h"
 #include "kernels/cuda/memory_bound/kernels.h"
 #include "kernels/cuda/products/gelu_product.h"
 

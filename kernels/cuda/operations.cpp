@@ -7,8 +7,9 @@
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/attention/bias_sums.h"
 #include "kernels/cuda/backend.h"
-#include "kernels/cuda/memory_bound/check.h"
+#include "kernels/cuda/device/check.h"
 #include "kernels/cuda/memory_bound/kernels.h"
+#include "kernels/cuda/residual_norm/residual_norm.h"
 #include "kernels/cuda/unfused_attention.h"
 #include "kernels/unfused_attention.h"
 

@@ -10,7 +10,7 @@
 
 #include "kernels/check_shapes.h"
 #include "kernels/cuda/backend.h"
-#include "kernels/cuda/memory_bound/check.h"
+#include "kernels/cuda/device/check.h"
 #include "kernels/cuda/memory_bound/kernels.h"
 
 namespace weft::cuda {

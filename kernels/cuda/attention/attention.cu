@@ -9,9 +9,9 @@
 #include "kernels/cuda/attention/bias_sums.h"
 #include "kernels/cuda/attention/mma.cuh"
 #include "kernels/cuda/attention/turns.cuh"
-#include "kernels/cuda/memory_bound/check.h"
-#include "kernels/cuda/memory_bound/device.cuh"
-#include "kernels/cuda/memory_bound/shared_memory.h"
+#include "kernels/cuda/device/check.h"
+#include "kernels/cuda/device/device.cuh"
+#include "kernels/cuda/device/shared_memory.h"
 
 namespace weft::cuda {
 namespace attention {

@@ -2,7 +2,7 @@
 #include "kernels/cuda/attention/mma.cuh"
 #include "kernels/cuda/attention/params.h"
 #include "kernels/cuda/attention/turns.cuh"
-#include "kernels/cuda/memory_bound/device.cuh"
+#include "kernels/cuda/device/device.cuh"
 #include "kernels/cuda/memory_bound/kernels.h"
 
 namespace weft::cuda {

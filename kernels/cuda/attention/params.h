@@ -207,12 +207,12 @@ void draw_kept(cudaStream_t stream, const Params& params);
 // Fills lse2 and delta.
 void backward_rows(cudaStream_t stream, const Params& params, DType x);
 
-// Checks the launch of the kernel of that name (memory_bound/check.h).
+// Checks the launch of the kernel of that name (device/check.h).
 void check_launch(const char* kernel);
-// As in memory_bound/check.h.
+// As in device/check.h.
 void allow_shared_memory(const void* kernel, int num_bytes, const char* name);
 bool fits_shared_memory(const void* kernel, int num_bytes);
-// As num_multiprocessors() in memory_bound/device.cuh.
+// As num_multiprocessors() in device/device.cuh.
 int multiprocessors();
 
 }  // namespace weft::cuda::attention

@@ -6,7 +6,7 @@
 #include "kernels/cuda/attention/arguments.h"
 #include "kernels/cuda/attention/params.h"
 #include "kernels/cuda/attention/unfused.h"
-#include "kernels/cuda/memory_bound/device.cuh"
+#include "kernels/cuda/device/device.cuh"
 
 namespace weft::cuda::attention {
 namespace {

@@ -1,6 +1,6 @@
 // Casts, GELU and its derivative, random numbers.
-#include "kernels/cuda/memory_bound/device.cuh"
-#include "kernels/cuda/memory_bound/gelu.cuh"
+#include "kernels/cuda/device/device.cuh"
+#include "kernels/cuda/device/gelu.cuh"
 #include "kernels/cuda/memory_bound/kernels.h"
 
 namespace weft::cuda {

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "kernels/cuda/memory_bound/device.cuh"
+#include "kernels/cuda/device/device.cuh"
 #include "kernels/cuda/memory_bound/kernels.h"
 
 namespace weft::cuda {

@@ -4,8 +4,8 @@
 
 #include <cuda_fp8.h>
 
-#include "kernels/cuda/memory_bound/device.cuh"
-#include "kernels/cuda/memory_bound/gelu.cuh"
+#include "kernels/cuda/device/device.cuh"
+#include "kernels/cuda/device/gelu.cuh"
 
 namespace weft::cuda {
 

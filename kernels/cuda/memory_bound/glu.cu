@@ -1,7 +1,7 @@
 // Gated linear units. A thread computes 16 bytes of the output and reads those of gate and up, which
 // lie F columns apart in a row of (N,2F).
-#include "kernels/cuda/memory_bound/device.cuh"
-#include "kernels/cuda/memory_bound/gelu.cuh"
+#include "kernels/cuda/device/device.cuh"
+#include "kernels/cuda/device/gelu.cuh"
 #include "kernels/cuda/memory_bound/kernels.h"
 
 namespace weft::cuda {

@@ -1,12 +1,10 @@
 // The host functions of the .cu files, one per operation. Each enqueues its kernels on `stream` and
 // returns.
 //
-// Pointers are device pointers, 16-byte aligned; `x` is the type of every `void*`, `r` that of the
-// residual stream. Shapes are as in kernels/backend.h; C and Vp are multiples of 8 (the backend checks
-// that). `scratch` holds at
-// least the bytes that the *_scratch_bytes function beside it returns. The order of every sum
-// depends on the shape and the GPU model only, never on timing: there are no floating-point
-// atomics.
+// Pointers are device pointers, 16-byte aligned; `x` is the type of every `void*`. Shapes are as in
+// kernels/backend.h; C and Vp are multiples of 8 (the backend checks that). `scratch` holds at least
+// the bytes that the *_scratch_bytes function beside it returns. The order of every sum depends on the
+// shape and the GPU model only, never on timing: there are no floating-point atomics.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -68,12 +66,6 @@ void sum_of_squares(cudaStream_t stream, float* out, const float* inp, int64_t n
 // out[0] (+)= sum of (value - reference)^2 and out[1] (+)= sum of reference^2 over n numbers of type x.
 void squared_error(cudaStream_t stream, float* out, const void* value, const void* reference,
                    DType x, int64_t n, bool accumulate, void* scratch);
-
-// --- residual_norm.cu ---
-void residual_norm_forward(cudaStream_t stream, const ResidualNorm& args);
-int64_t residual_norm_backward_scratch_bytes(int64_t N, int64_t C, DType r);
-// With document_bounds the scratch must also suffice for embedding_backward.
-void residual_norm_backward(cudaStream_t stream, const ResidualNormBackward& args, void* scratch);
 
 // --- embedding.cu ---
 void embedding_forward(cudaStream_t stream, void* out, const int32_t* tokens, const void* word,

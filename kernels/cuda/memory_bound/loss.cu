@@ -6,9 +6,9 @@
 // mostly from L2.
 #include <algorithm>
 
+#include "kernels/cuda/device/shared_memory.h"
 #include "kernels/cuda/memory_bound/kernels.h"
 #include "kernels/cuda/memory_bound/loss.cuh"
-#include "kernels/cuda/memory_bound/shared_memory.h"
 
 namespace weft::cuda {
 namespace {

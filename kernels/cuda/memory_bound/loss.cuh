@@ -2,7 +2,7 @@
 // row.
 #pragma once
 
-#include "kernels/cuda/memory_bound/device.cuh"
+#include "kernels/cuda/device/device.cuh"
 
 namespace weft::cuda {
 

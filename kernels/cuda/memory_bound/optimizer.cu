@@ -1,5 +1,5 @@
 // Gradient clipping and AdamW. AdamW is one launch over the flat parameters of a rank.
-#include "kernels/cuda/memory_bound/device.cuh"
+#include "kernels/cuda/device/device.cuh"
 #include "kernels/cuda/memory_bound/kernels.h"
 #include "kernels/moment_rounding.h"
 #include "kernels/split_master.h"

@@ -2,9 +2,9 @@
 // (per 32 columns) adds them in order.
 #include <algorithm>
 
-#include "kernels/cuda/memory_bound/device.cuh"
+#include "kernels/cuda/device/device.cuh"
+#include "kernels/cuda/device/pieces.cuh"
 #include "kernels/cuda/memory_bound/kernels.h"
-#include "kernels/cuda/memory_bound/pieces.cuh"
 
 namespace weft::cuda {
 namespace {

@@ -1,7 +1,7 @@
 // CUB's radix sort has a file of its own because it takes a minute to compile.
 #include <cub/device/device_radix_sort.cuh>
 
-#include "kernels/cuda/memory_bound/check.h"
+#include "kernels/cuda/device/check.h"
 #include "kernels/cuda/memory_bound/kernels.h"
 
 namespace weft::cuda {

@@ -1,5 +1,5 @@
 // A check of matrix products needs operands whose sums are exact, and a comparison to the bit.
-#include "kernels/cuda/memory_bound/device.cuh"
+#include "kernels/cuda/device/device.cuh"
 #include "kernels/cuda/memory_bound/kernels.h"
 
 namespace weft::cuda {

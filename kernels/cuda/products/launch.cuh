@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "kernels/cuda/memory_bound/check.h"
-#include "kernels/cuda/memory_bound/device.cuh"
-#include "kernels/cuda/memory_bound/shared_memory.h"
+#include "kernels/cuda/device/check.h"
+#include "kernels/cuda/device/device.cuh"
+#include "kernels/cuda/device/shared_memory.h"
 #include "kernels/cuda/products/hopper_product.cuh"
 #include "kernels/cuda/products/tile_map.h"
 

@@ -2,7 +2,7 @@
 // writes the results: three warps, each with two rows at a time.
 #pragma once
 
-#include "kernels/cuda/memory_bound/gelu.cuh"
+#include "kernels/cuda/device/gelu.cuh"
 #include "kernels/cuda/products/product_memory.cuh"
 #include "kernels/cuda/products/product_tiles.cuh"
 

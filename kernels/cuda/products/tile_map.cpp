@@ -3,7 +3,7 @@
 #include <string>
 
 #include "kernels/cuda/attention/tensor_maps.h"
-#include "kernels/cuda/memory_bound/check.h"
+#include "kernels/cuda/device/check.h"
 
 namespace weft::cuda {
 

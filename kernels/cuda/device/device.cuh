@@ -1,4 +1,4 @@
-// Device functions that all kernels of this folder share: 16-byte vectors, reductions, dropout.
+// Device functions that all kernels share: 16-byte vectors, reductions, dropout.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -9,7 +9,7 @@
 #include <type_traits>
 
 #include "kernels/backend.h"
-#include "kernels/cuda/memory_bound/check.h"
+#include "kernels/cuda/device/check.h"
 #include "kernels/dropout.h"
 #include "kernels/philox.h"
 

@@ -6,7 +6,8 @@
 
 #include "kernels/check_shapes.h"
 #include "kernels/cuda/memory_bound/kernels.h"
-#include "kernels/cuda/memory_bound/residual_norm_backward_layout.cuh"
+#include "kernels/cuda/residual_norm/residual_norm.h"
+#include "kernels/cuda/residual_norm/residual_norm_backward_layout.cuh"
 
 namespace weft::cuda {
 namespace {

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "kernels/backend.h"
-#include "kernels/cuda/memory_bound/device.cuh"
+#include "kernels/cuda/device/device.cuh"
 
 namespace weft::cuda {
 

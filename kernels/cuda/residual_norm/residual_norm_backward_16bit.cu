@@ -1,5 +1,5 @@
 // The residual norm's backward kernels for streams of bf16 and fp16.
-#include "kernels/cuda/memory_bound/residual_norm_backward.cuh"
+#include "kernels/cuda/residual_norm/residual_norm_backward.cuh"
 
 namespace weft::cuda {
 

@@ -5,8 +5,8 @@
 // 16-byte vectors of the stream belongs to a warp, so that it needs no barrier. A longer one belongs to
 // a block with few vectors per thread.
 #include "kernels/check_shapes.h"
-#include "kernels/cuda/memory_bound/kernels.h"
-#include "kernels/cuda/memory_bound/residual_norm.cuh"
+#include "kernels/cuda/residual_norm/residual_norm.cuh"
+#include "kernels/cuda/residual_norm/residual_norm.h"
 
 namespace weft::cuda {
 namespace {

@@ -1,7 +1,7 @@
 // Pieces of rows that a thread has: a vector of 16 bytes, or one number (kSize == 1) where rows begin anywhere.
 #pragma once
 
-#include "kernels/cuda/memory_bound/device.cuh"
+#include "kernels/cuda/device/device.cuh"
 
 namespace weft::cuda {
 

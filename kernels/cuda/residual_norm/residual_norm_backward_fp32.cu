@@ -1,5 +1,5 @@
 // The residual norm's backward kernels for streams of fp32.
-#include "kernels/cuda/memory_bound/residual_norm_backward.cuh"
+#include "kernels/cuda/residual_norm/residual_norm_backward.cuh"
 
 namespace weft::cuda {
 

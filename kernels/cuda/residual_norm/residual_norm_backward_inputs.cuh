@@ -2,7 +2,7 @@
 // memory, where the layout has slots for them.
 #pragma once
 
-#include "kernels/cuda/memory_bound/residual_norm_backward_layout.cuh"
+#include "kernels/cuda/residual_norm/residual_norm_backward_layout.cuh"
 
 namespace weft::cuda {
 

@@ -3,8 +3,8 @@
 // rows in registers.
 #pragma once
 
-#include "kernels/cuda/memory_bound/residual_norm_backward_inputs.cuh"
-#include "kernels/cuda/memory_bound/shared_memory.h"
+#include "kernels/cuda/device/shared_memory.h"
+#include "kernels/cuda/residual_norm/residual_norm_backward_inputs.cuh"
 
 namespace weft::cuda {
 

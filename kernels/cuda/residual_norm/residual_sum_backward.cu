@@ -1,7 +1,6 @@
 // Backward of the residual stream where no norm follows, and of biases whose rows repeat.
 #include "kernels/check_shapes.h"
-#include "kernels/cuda/memory_bound/kernels.h"
-#include "kernels/cuda/memory_bound/residual_norm.cuh"
+#include "kernels/cuda/residual_norm/residual_norm.cuh"
 
 namespace weft::cuda {
 namespace {

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <type_traits>
 
-#include "kernels/cuda/memory_bound/residual_norm.cuh"
+#include "kernels/cuda/residual_norm/residual_norm.cuh"
 
 namespace weft::cuda {
 

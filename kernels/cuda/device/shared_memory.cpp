@@ -1,4 +1,4 @@
-#include "kernels/cuda/memory_bound/shared_memory.h"
+#include "kernels/cuda/device/shared_memory.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -7,7 +7,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "kernels/cuda/memory_bound/check.h"
+#include "kernels/cuda/device/check.h"
 
 namespace weft::cuda {
 namespace {
