@@ -11,7 +11,7 @@ inspect          > tokenizer indexed_dataset : text lookup losses commands
 analyze          > tokenizer indexed_dataset inspect : top
 preprocess       > tokenizer indexed_dataset inspect analyze : stream compressed web documents ledger rank run,report commands
 kernels          : top cpu,cuda/device cuda/memory_bound cuda/residual_norm,cuda/attention cuda/products cuda
-trainer          > indexed_dataset kernels : config data,ranks parallel model,profile step checkpoint,log model_tool top
+trainer          > indexed_dataset kernels : config command_line,problems,data,ranks parallel model,profile step checkpoint,log model_tool top
 '
 awk -v map="$map" '
   BEGIN {

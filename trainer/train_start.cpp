@@ -14,7 +14,7 @@
 #include "indexed_dataset/run_folder/run_metrics.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/checkpoint_folder.h"
-#include "trainer/config/option_text.h"
+#include "trainer/command_line/option_text.h"
 #include "trainer/limits.h"
 #include "trainer/log/banner.h"
 #include "trainer/log/log_lines.h"

@@ -11,9 +11,9 @@
 #include "indexed_dataset/process/stop_signal.h"
 #include "indexed_dataset/storage/bus_error.h"
 #include "kernels/backend.h"
-#include "trainer/config/command_line.h"
-#include "trainer/config/problems.h"
+#include "trainer/command_line/command_line.h"
 #include "trainer/measure_devices.h"
+#include "trainer/problems/problems.h"
 #include "trainer/ranks/join_ranks.h"
 #include "trainer/train_loop.h"
 

@@ -24,7 +24,7 @@
 #include "tests/fuzz/fuzz_check.h"
 #include "tests/temporary_folder.h"
 #include "tests/trainer/tiny_dataset.h"
-#include "trainer/config/deepspeed_config.h"
+#include "trainer/command_line/deepspeed_config.h"
 
 namespace weft {
 namespace {

@@ -11,8 +11,8 @@
 
 #include "tests/trainer/inspect_run.h"
 #include "tests/trainer/recording_backend.h"
-#include "trainer/config/command_line.h"
-#include "trainer/config/problems.h"
+#include "trainer/command_line/command_line.h"
+#include "trainer/problems/problems.h"
 #include "trainer/ranks/join_ranks.h"
 #include "trainer/train_loop.h"
 

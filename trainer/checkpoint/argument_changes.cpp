@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "indexed_dataset/samples/split.h"
-#include "trainer/config/option_text.h"
+#include "trainer/command_line/option_text.h"
 
 namespace weft {
 

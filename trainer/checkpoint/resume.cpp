@@ -10,7 +10,7 @@
 #include "trainer/checkpoint/argument_changes.h"
 #include "trainer/checkpoint/blend_changes.h"
 #include "trainer/checkpoint/checkpoint.h"
-#include "trainer/config/option_text.h"
+#include "trainer/command_line/option_text.h"
 
 namespace weft {
 

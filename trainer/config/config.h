@@ -1,5 +1,5 @@
-// Every option of weft-train, in Megatron's words. options.h holds the table of their names and
-// help texts; command_line.h parses, problems.h checks and option_text.h prints them.
+// The values of all options of weft-train, in Megatron's words. command_line/ holds the table of their
+// names and help texts (options.h), parses and prints them; problems/ checks them.
 // [Megatron-LM megatron/training/arguments.py, core_r0.7 and v2.x]
 #pragma once
 
@@ -68,7 +68,7 @@ struct Config {
   std::string curriculum_metrics;
   int64_t curriculum_metrics_seed = 1234;
   bool data_efficiency_curriculum_learning = false;  // says that there must be metrics
-  std::string deepspeed_config;                      // a JSON file (deepspeed_config.h)
+  std::string deepspeed_config;  // a JSON file (command_line/deepspeed_config.h)
   // activations that backward computes again (model/recompute.h)
   std::string recompute_granularity;  // full, selective; or empty: none
   std::string recompute_method;       // of full: uniform or block

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "trainer/config/option_text.h"
-#include "trainer/config/problems.h"
+#include "trainer/command_line/option_text.h"
 #include "trainer/log/log_lines.h"
+#include "trainer/problems/problems.h"
 
 namespace weft {
 

@@ -16,7 +16,7 @@
 #include "indexed_dataset/run_folder/sample_losses.h"
 #include "indexed_dataset/run_folder/segment_list.h"
 #include "indexed_dataset/storage/file_io.h"
-#include "trainer/config/option_text.h"
+#include "trainer/command_line/option_text.h"
 #include "trainer/log/log_lines.h"
 #include "trainer/log/metrics_jsonl.h"
 

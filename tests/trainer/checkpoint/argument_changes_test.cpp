@@ -10,7 +10,7 @@
 
 #include "indexed_dataset/run_folder/checkpoint_run.h"
 #include "tests/trainer/small_run.h"
-#include "trainer/config/option_text.h"
+#include "trainer/command_line/option_text.h"
 
 namespace weft {
 namespace {

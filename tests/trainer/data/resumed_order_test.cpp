@@ -16,7 +16,7 @@
 #include "indexed_dataset/curriculum/metric_files.h"
 #include "tests/trainer/data/combinations.h"
 #include "tests/trainer/data/parts_of_run.h"
-#include "trainer/config/problems.h"
+#include "trainer/problems/problems.h"
 
 namespace weft {
 namespace {

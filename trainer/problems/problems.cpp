@@ -1,6 +1,6 @@
 // The checks of a configuration. Every message names the flags and both values, because a silently
 // wrong shape costs days (BigScience's "104B" model was a 58B one: a stale --ffn-hidden-size).
-#include "trainer/config/problems.h"
+#include "trainer/problems/problems.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 
 #include "indexed_dataset/samples/split.h"
 #include "trainer/config/lr_schedule.h"
-#include "trainer/config/problem_list.h"
+#include "trainer/problems/problem_list.h"
 
 namespace weft {
 

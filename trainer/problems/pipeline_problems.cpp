@@ -5,7 +5,7 @@
 
 #include "trainer/config/model_shape.h"
 #include "trainer/config/pipeline_partition.h"
-#include "trainer/config/problem_list.h"
+#include "trainer/problems/problem_list.h"
 
 namespace weft {
 

@@ -6,8 +6,8 @@
 
 #include "indexed_dataset/storage/file_io.h"
 #include "tests/temporary_folder.h"
-#include "trainer/config/command_line.h"
-#include "trainer/config/problems.h"
+#include "trainer/command_line/command_line.h"
+#include "trainer/problems/problems.h"
 
 namespace weft {
 namespace {

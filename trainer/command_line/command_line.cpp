@@ -1,4 +1,4 @@
-#include "trainer/config/command_line.h"
+#include "trainer/command_line/command_line.h"
 
 #include <fmt/format.h>
 
@@ -10,9 +10,9 @@
 
 #include "indexed_dataset/process/nearest_name.h"
 #include "indexed_dataset/terminal/option_set.h"
-#include "trainer/config/deepspeed_config.h"
-#include "trainer/config/megatron_flags.h"
-#include "trainer/config/options.h"
+#include "trainer/command_line/deepspeed_config.h"
+#include "trainer/command_line/megatron_flags.h"
+#include "trainer/command_line/options.h"
 
 namespace weft {
 

@@ -1,4 +1,4 @@
-#include "trainer/config/option_text.h"
+#include "trainer/command_line/option_text.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <type_traits>
 
-#include "trainer/config/options.h"
+#include "trainer/command_line/options.h"
 
 namespace weft {
 

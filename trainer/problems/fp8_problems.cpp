@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "trainer/config/model_shape.h"
-#include "trainer/config/problem_list.h"
+#include "trainer/problems/problem_list.h"
 
 namespace weft {
 namespace {

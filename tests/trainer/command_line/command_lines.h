@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "trainer/config/command_line.h"
-#include "trainer/config/problems.h"
+#include "trainer/command_line/command_line.h"
+#include "trainer/problems/problems.h"
 
 namespace weft {
 

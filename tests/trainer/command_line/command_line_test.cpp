@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <string>
 
-#include "tests/trainer/config/command_lines.h"
-#include "trainer/config/option_text.h"
+#include "tests/trainer/command_line/command_lines.h"
+#include "trainer/command_line/option_text.h"
 #include "trainer/model/recompute.h"
 
 namespace weft {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/trainer/config/command_lines.h"
+#include "tests/trainer/command_line/command_lines.h"
 
 namespace weft {
 namespace {

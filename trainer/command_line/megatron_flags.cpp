@@ -1,4 +1,4 @@
-#include "trainer/config/megatron_flags.h"
+#include "trainer/command_line/megatron_flags.h"
 
 #include <utility>
 

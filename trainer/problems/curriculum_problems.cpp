@@ -1,7 +1,7 @@
 // The checks of curricula, by the length of sequences and by difficulty, and of what is counted in tokens.
 #include <stdexcept>
 
-#include "trainer/config/problem_list.h"
+#include "trainer/problems/problem_list.h"
 
 namespace weft {
 

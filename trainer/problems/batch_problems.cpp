@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "indexed_dataset/samples/batch_size_problems.h"
-#include "trainer/config/problem_list.h"
+#include "trainer/problems/problem_list.h"
 
 namespace weft {
 

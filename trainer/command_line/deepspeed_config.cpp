@@ -1,4 +1,4 @@
-#include "trainer/config/deepspeed_config.h"
+#include "trainer/command_line/deepspeed_config.h"
 
 #include <fmt/format.h>
 

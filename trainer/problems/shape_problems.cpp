@@ -1,7 +1,7 @@
 // The checks of the sizes of the model and of its shares, and of what backward recomputes.
 #include <limits>
 
-#include "trainer/config/problem_list.h"
+#include "trainer/problems/problem_list.h"
 
 namespace weft {
 
