@@ -52,6 +52,12 @@ void check_duration(const Config& config, ProblemList& problems);
 void check_curriculum(Config& config, ProblemList& problems);
 // The same for samples by difficulty (curriculum_problems.cpp).
 void check_metric_curriculum(Config& config, ProblemList& problems);
+// The optimizer and the learning rate's schedule (optimizer_problems.cpp).
+void check_optimizer(const Config& config, ProblemList& problems);
+// Datasets, their shares, and how samples are loaded (data_problems.cpp).
+void check_data(const Config& config, ProblemList& problems);
+// Adds a warning for a split that leaves the test without samples (data_problems.cpp).
+void warn_of_split(const Config& config, std::vector<std::string>& warnings);
 // Flags of recomputation that mean nothing together (shape_problems.cpp).
 void check_recompute(const Config& config, ProblemList& problems);
 // Sizes that no product of could be counted in 64 bits (shape_problems.cpp).

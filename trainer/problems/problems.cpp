@@ -5,172 +5,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <stdexcept>
 
-#include "indexed_dataset/samples/split.h"
-#include "trainer/config/lr_schedule.h"
 #include "trainer/problems/problem_list.h"
 
 namespace weft {
 
 namespace {
-
-bool product_fits(int64_t a, int64_t b) {
-  int64_t product = 0;
-  return !__builtin_mul_overflow(a, b, &product);
-}
-
-void check_units_of_schedule(const Config& c, ProblemList& p) {
-  if (c.train_iters) {
-    p.add_if(c.lr_decay_samples.has_value(),
-             "--lr-decay-samples belongs to --train-samples; give --lr-decay-iters");
-    p.add_if(c.lr_warmup_samples.has_value(),
-             "--lr-warmup-samples belongs to --train-samples; give --lr-warmup-iters");
-  } else if (c.train_samples) {
-    p.add_if(c.lr_decay_iters.has_value(),
-             "--lr-decay-iters belongs to --train-iters; give --lr-decay-samples");
-    p.add_if(c.lr_warmup_iters.has_value(),
-             "--lr-warmup-iters belongs to --train-iters; give --lr-warmup-samples");
-  }
-  p.add_if(c.lr_warmup_fraction && c.lr_warmup_iters.value_or(0) != 0,
-           "--lr-warmup-fraction {} and --lr-warmup-iters {} exclude each other",
-           c.lr_warmup_fraction.value_or(0), c.lr_warmup_iters.value_or(0));
-  p.add_if(c.lr_warmup_fraction && c.lr_warmup_samples.value_or(0) != 0,
-           "--lr-warmup-fraction {} and --lr-warmup-samples {} exclude each other",
-           c.lr_warmup_fraction.value_or(0), c.lr_warmup_samples.value_or(0));
-}
-
-// A schedule that is counted in tokens.
-void check_tokens_of_schedule(const Config& c, ProblemList& p) {
-  p.positive(c.lr_decay_tokens, "--lr-decay-tokens");
-  p.positive(c.lr_warmup_tokens, "--lr-warmup-tokens");
-  p.add_if(c.lr_warmup_tokens && !c.lr_decay_tokens,
-           "--lr-warmup-tokens {} needs --lr-decay-tokens", c.lr_warmup_tokens.value_or(0));
-  p.add_if(c.lr_tokens_as_deepspeed && !c.lr_decay_tokens,
-           "--lr-tokens-as-deepspeed needs --lr-decay-tokens");
-  const bool has_other = c.lr_warmup_iters.value_or(0) != 0 ||
-                         c.lr_warmup_samples.value_or(0) != 0 || c.lr_warmup_fraction;
-  p.add_if(c.lr_warmup_tokens && has_other,
-           "--lr-warmup-tokens excludes --lr-warmup-iters, --lr-warmup-samples and "
-           "--lr-warmup-fraction");
-  p.add_if(c.lr_warmup_tokens && c.lr_decay_tokens && *c.lr_warmup_tokens >= *c.lr_decay_tokens,
-           "--lr-warmup-tokens {} must be less than --lr-decay-tokens {}",
-           c.lr_warmup_tokens.value_or(0), c.lr_decay_tokens.value_or(0));
-  p.add_if(c.lr_decay_tokens && c.lr_decay_style == LrDecayStyle::kInverseSquareRoot,
-           "--lr-decay-tokens goes with --lr-decay-style linear or cosine");
-}
-
-void check_optimizer(const Config& c, ProblemList& p) {
-  p.add_if(!(c.lr > 0), "--lr is required and must be positive (got {})", c.lr);
-  p.add_if(c.min_lr < 0 || c.min_lr > c.lr, "--min-lr {} must lie between 0 and --lr {}", c.min_lr,
-           c.lr);
-  p.positive(c.lr_decay_iters, "--lr-decay-iters");
-  p.positive(c.lr_decay_samples, "--lr-decay-samples");
-  p.add_if(c.lr_warmup_iters.value_or(0) < 0, "--lr-warmup-iters must be at least 0 (got {})",
-           c.lr_warmup_iters.value_or(0));
-  p.add_if(c.lr_warmup_samples.value_or(0) < 0, "--lr-warmup-samples must be at least 0 (got {})",
-           c.lr_warmup_samples.value_or(0));
-  const double fraction = c.lr_warmup_fraction.value_or(0);
-  p.add_if(fraction < 0 || fraction >= 1, "--lr-warmup-fraction must be in [0, 1) (got {})",
-           fraction);
-  check_units_of_schedule(c, p);
-  check_tokens_of_schedule(c, p);
-  bool fits = true;
-  for (const auto& [iterations, flag] : {std::pair{c.train_iters, "--train-iters"},
-                                         {c.lr_decay_iters, "--lr-decay-iters"},
-                                         {c.lr_warmup_iters, "--lr-warmup-iters"}}) {
-    if (product_fits(iterations.value_or(0), c.global_batch())) continue;
-    fits = false;
-    p.add_if(true, "{} {} times --global-batch-size {} does not fit into 64 bits", flag,
-             iterations.value_or(0), c.global_batch());
-  }
-  if (fits && c.train_iters.has_value() != c.train_samples.has_value()) {
-    const LrSettings settings = lr_settings(c);
-    p.add_if(settings.warmup_steps >= static_cast<double>(settings.decay_steps) &&
-                 settings.decay_steps > 0,
-             "learning rate warm-up of {} samples must be shorter than its decay of {} samples "
-             "(--lr-warmup-*, --lr-decay-*)",
-             settings.warmup_steps, settings.decay_steps);
-  }
-  const auto is_beta = [](double value) { return value >= 0 && value < 1; };
-  p.add_if(!is_beta(c.adam_beta1), "--adam-beta1 must be in [0, 1) (got {})", c.adam_beta1);
-  p.add_if(!is_beta(c.adam_beta2), "--adam-beta2 must be in [0, 1) (got {})", c.adam_beta2);
-  p.add_if(
-      !(static_cast<float>(c.adam_eps) > 0),
-      "--adam-eps must be positive and no smaller than 1.4e-45, the least number of fp32 (got {})",
-      c.adam_eps);
-  p.add_if(c.weight_decay < 0, "--weight-decay must be at least 0 (got {})", c.weight_decay);
-  p.add_if(c.clip_grad < 0, "--clip-grad must be at least 0 (got {})", c.clip_grad);
-  p.add_if(c.seed < 0, "--seed must be at least 0 (got {})", c.seed);
-  p.add_if(c.override_lr_scheduler && c.use_checkpoint_lr_scheduler,
-           "--override-lr-scheduler and --use-checkpoint-lr-scheduler exclude each other");
-}
-
-// Returns for train, validation and test whether the split gives it any sequence of a large
-// dataset.
-std::array<bool, 3> shares_of_split(const std::string& split) {
-  const auto ranges = split_ranges(split, int64_t{1} << 40);
-  return {ranges[0].has_value(), ranges[1].has_value(), ranges[2].has_value()};
-}
-
-// Shares of one --split; with own paths it means nothing.
-void check_split(const Config& c, ProblemList& p) {
-  try {
-    const auto has_share = shares_of_split(c.split);
-    p.add_if(!has_share[0] && !c.skip_train, "--split {} gives training 0 %", c.split);
-    p.add_if(c.eval_iters > 0 && !has_share[1],
-             "validation requested (--eval-iters {}) but --split {} gives it 0 %; "
-             "give --eval-iters 0 or a share",
-             c.eval_iters, c.split);
-  } catch (const std::invalid_argument& error) {
-    p.add_if(true, "--split {}: {}", c.split, error.what());
-  }
-}
-
-// Names of datasets, and what they are for.
-void check_blends(const Config& c, ProblemList& p) {
-  try {
-    const SplitBlends blends = resolve_data_paths(c.data_paths());
-    if (!blends.has_own_paths) check_split(c, p);
-    p.add_if(blends.of(Split::kTrain).empty() && !c.skip_train,
-             "no dataset is named for training; give --train-data-path");
-    for (const Blend& blend : blends.of(Split::kValid)) {
-      p.add_if(c.full_validation && blend.prefixes.size() > 1 && !blend.weights.empty(),
-               "--full-validation takes every sample of {} datasets once, so weights would mean "
-               "nothing; name them without weights by --valid-data-path, or as a group each",
-               blend.prefixes.size());
-    }
-    p.add_if(
-        c.full_validation && c.eval_iters == 0,
-        "--full-validation with --eval-iters 0 would validate nothing; give --eval-iters 1 or more, "
-        "which is then for the test");
-    p.add_if(c.eval_iters > 0 && blends.of(Split::kValid).empty(),
-             "validation requested (--eval-iters {}) but no dataset is named for it; "
-             "give --valid-data-path or --eval-iters 0",
-             c.eval_iters);
-  } catch (const std::exception& error) {
-    p.add_if(true, "{}", error.what());
-  }
-}
-
-void check_data(const Config& c, ProblemList& p) {
-  if (!c.plans_without_data()) check_blends(c, p);
-  p.add_if(!(c.mid_level_dataset_surplus >= 0),
-           "--mid-level-dataset-surplus must be at least 0 (got {})", c.mid_level_dataset_surplus);
-  p.add_if(c.dataloader_type != "single" && c.dataloader_type != "cyclic",
-           "--dataloader-type {} is none of single, cyclic", c.dataloader_type);
-  p.add_if(c.dataloader_type == "cyclic" && !c.blend_schedule.empty(),
-           "--dataloader-type cyclic shuffles all samples of a run, so --blend-schedule would mean "
-           "nothing; leave one of them out");
-  const bool resets = c.reset_position_ids || c.reset_attention_mask;
-  p.add_if(c.dataloader_inter_document_masking && resets,
-           "--dataloader-inter-document-masking restarts positions and masks attention at the ends "
-           "of the dataset's documents, --reset-position-ids and --reset-attention-mask at "
-           "end-of-document tokens; give the one or the others");
-  p.add_if(c.num_workers < 1, "--num-workers must be at least 1 (got {})", c.num_workers);
-  p.at_most(c.num_workers, 1024, "--num-workers");
-}
 
 void check_checkpoints(const Config& c, ProblemList& p) {
   p.positive(c.save_interval, "--save-interval");
@@ -325,10 +166,7 @@ std::vector<std::string> warnings_of(const Config& config) {
                                config.swiglu ? "the default of --swiglu" : "4 * --hidden-size",
                                usual));
   }
-  if (config.eval_iters > 0 && !shares_of_split(config.split)[2]) {
-    list.push_back(
-        fmt::format("--split {} gives the test set 0 %: no test at the end", config.split));
-  }
+  warn_of_split(config, list);
   if (config.sequence_parallel && !config.shares_sequence()) {
     list.emplace_back("--sequence-parallel is off: --tensor-model-parallel-size is 1");
   }
