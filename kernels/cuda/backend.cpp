@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "kernels/cuda/attention/attention.h"
-#include "kernels/cuda/attention/bias_sums.h"
+#include "kernels/cuda/attention/backward_workspace/bias_sums.h"
 #include "kernels/cuda/device/check.h"
 #include "kernels/cuda/memory_bound/kernels.h"
 #include "kernels/cuda/products/gelu_product.h"

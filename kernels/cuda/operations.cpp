@@ -5,7 +5,7 @@
 
 #include "kernels/check_shapes.h"
 #include "kernels/cuda/attention/attention.h"
-#include "kernels/cuda/attention/bias_sums.h"
+#include "kernels/cuda/attention/backward_workspace/bias_sums.h"
 #include "kernels/cuda/backend.h"
 #include "kernels/cuda/device/check.h"
 #include "kernels/cuda/memory_bound/kernels.h"

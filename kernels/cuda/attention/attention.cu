@@ -4,71 +4,18 @@
 #include <stdexcept>
 #include <string>
 
-#include "kernels/cuda/attention/arguments.h"
+#include "kernels/cuda/attention/arguments/common_params.h"
+#include "kernels/cuda/attention/arguments/dropout.cuh"
 #include "kernels/cuda/attention/attention.h"
-#include "kernels/cuda/attention/bias_sums.h"
-#include "kernels/cuda/attention/mma.cuh"
-#include "kernels/cuda/attention/turns.cuh"
-#include "kernels/cuda/device/check.h"
-#include "kernels/cuda/device/device.cuh"
-#include "kernels/cuda/device/shared_memory.h"
+#include "kernels/cuda/attention/backward_workspace/bias_sums.h"
+#include "kernels/cuda/attention/backward_workspace/row_values.h"
+#include "kernels/cuda/attention/backward_workspace/turns.cuh"
+#include "kernels/cuda/attention/fp32/fp32.h"
+#include "kernels/cuda/attention/instances/instances.h"
 
 namespace weft::cuda {
 namespace attention {
 namespace {
-
-// Computes lse2 and delta with one warp per row; rows from T on get the padding's values.
-__global__ void attention_backward_rows_fp32_kernel(const Params p) {
-  const int64_t padded = padded_length(p.T);
-  const int64_t row = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 32;
-  if (row >= padded * p.B * p.H) return;
-  const int64_t bh = row / padded, t = row % padded;
-  const int lane = threadIdx.x & 31;
-  if (t >= p.T) {
-    if (lane == 0) {
-      p.lse2[row] = INFINITY;
-      p.delta[row] = 0;
-    }
-    return;
-  }
-  const int64_t b = bh / p.H, h = bh % p.H;
-  const int64_t offset = ((b * p.T + t) * p.H + h) * p.head_size;
-  const float* out = static_cast<const float*>(p.out_in) + offset;
-  const float* dout = static_cast<const float*>(p.dout) + offset;
-  float sum = 0;
-  for (int d = lane; d < p.head_size; d += 32) sum += out[d] * dout[d];
-  for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, step);
-  if (lane == 0) {
-    p.lse2[row] = p.lse[bh * p.T + t] * kLog2E;
-    p.delta[row] = sum;
-  }
-}
-
-// The same for 16 bits, with a row spread over 8 lanes of 16 bytes each: this kernel is bound by memory. It also sets
-// the counters of turns.cuh to 0.
-template <typename Element>
-__global__ void attention_backward_rows_kernel(const Params p) {
-  const int64_t padded = padded_length(p.T);
-  const int64_t row = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 8;
-  const int lane = threadIdx.x & 7;
-  if (row * 8 + lane < p.num_turns) p.turns[row * 8 + lane] = 0;
-  const int64_t bh = row / padded, t = row % padded;
-  const bool valid = bh < static_cast<int64_t>(p.B) * p.H && t < p.T;
-  const int64_t b = bh / p.H, h = bh % p.H;
-  const int64_t offset = valid ? ((b * p.T + t) * p.H + h) * p.head_size : 0;
-  const Element* out = static_cast<const Element*>(p.out_in) + offset;
-  const Element* dout = static_cast<const Element*>(p.dout) + offset;
-  float sum = 0;
-  for (int d = lane * 8; d < p.head_size; d += 64) {
-    sum += dot<Element>(*reinterpret_cast<const uint4*>(out + d),
-                        *reinterpret_cast<const uint4*>(dout + d));
-  }
-  for (int step = 4; step > 0; step /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, step);
-  if (lane == 0 && bh < static_cast<int64_t>(p.B) * p.H) {
-    p.lse2[row] = valid ? p.lse[bh * p.T + t] * kLog2E : INFINITY;
-    p.delta[row] = valid ? sum : 0;
-  }
-}
 
 // Calls function(Element{}) for a 16-bit type.
 template <typename Function>
@@ -92,13 +39,8 @@ Params checked_params(const Tensor& qkv, const Tensor& document_bounds, const Te
   return params;
 }
 
-// Returns the bytes of lse2 and delta.
-int64_t row_values_bytes(int64_t B, int64_t T, int64_t H) {
-  return 2 * B * H * padded_length(T) * static_cast<int64_t>(sizeof(float));
-}
-
 // Returns the columns of a head's tile where these are up to 128, else 0: only such tiles have a kernel whose blocks
-// add to dQ in turns and sum the gradient of the bias (hopper_backward.cuh).
+// add to dQ in turns and sum the gradient of the bias (instances/backward.cuh).
 int64_t fused_columns(int64_t head_size) {
   int64_t columns = 0;
   choose_tile(head_size, [&](auto tile_columns, auto) { columns = tile_columns(); });
@@ -111,57 +53,6 @@ TurnLayout turn_layout(int64_t B, int64_t T, int64_t H, int64_t head_size) {
 }
 
 }  // namespace
-
-Params common_params(const Tensor& qkv, const Tensor& document_bounds, const Tensor& slopes,
-                     const Heads& heads, float scale, const Dropout& dropout) {
-  const int64_t B = qkv.shape(0), T = qkv.shape(1), H = qkv.shape(2);
-  require(scale > 0, "the scale must be positive");
-  // Grids are one-dimensional, and block indices have 32 bits.
-  require(B * H * ((T + 31) / 32) <= std::numeric_limits<int32_t>::max() && T <= (1 << 24),
-          "B * H * T is too large; use a smaller micro-batch");
-  Params params;
-  params.qkv = qkv.data();
-  params.B = static_cast<int>(B);
-  params.T = static_cast<int>(T);
-  params.H = static_cast<int>(H);
-  params.head_size = static_cast<int>(qkv.shape(4));
-  params.first_head = static_cast<int>(heads.first);
-  params.total_heads = static_cast<int>(heads.total > 0 ? heads.total : H);
-  params.scale = scale;
-  params.dropout = dropout_args(dropout);
-  params.document_bounds = document_bounds.as<const int2>();
-  params.slopes = slopes.as<const float>();
-  return params;
-}
-
-void check_launch(const char* kernel) {
-  check_cuda(cudaGetLastError(), kernel, __FILE__, __LINE__);
-}
-
-bool fits_shared_memory(const void* kernel, int num_bytes) {
-  return cuda::fits_shared_memory(kernel, num_bytes);
-}
-
-int multiprocessors() { return num_multiprocessors(); }
-
-void allow_shared_memory(const void* kernel, int num_bytes, const char* name) {
-  cuda::allow_shared_memory(kernel, num_bytes, name);
-}
-
-void backward_rows(cudaStream_t stream, const Params& params, DType x) {
-  if (params.bias.values_from_dout) return backward_rows_with_sums(stream, params, x);
-  const int64_t num_rows = padded_length(params.T) * params.B * params.H;
-  if (x == DType::kFloat32) {
-    attention_backward_rows_fp32_kernel<<<static_cast<unsigned>((num_rows + 7) / 8), 256, 0,
-                                          stream>>>(params);
-  } else {
-    choose_element(x, [&](auto element) {
-      attention_backward_rows_kernel<decltype(element)>
-          <<<static_cast<unsigned>((num_rows + 31) / 32), 256, 0, stream>>>(params);
-    });
-  }
-  check_launch("attention_backward_rows_kernel");
-}
 
 }  // namespace attention
 

@@ -3,8 +3,9 @@
 // A block has one row of scores, which three passes read; a row of 2048 keys is 8 KiB and stays in L1. The
 // last pass replaces the row in place by numbers of x, which have 16 bits or 32: its threads read a step of
 // keys, wait for each other and write it, and what a step writes ends before the next one begins.
-#include "kernels/cuda/attention/arguments.h"
-#include "kernels/cuda/attention/params.h"
+#include "kernels/cuda/attention/arguments/common_params.h"
+#include "kernels/cuda/attention/arguments/dropout.cuh"
+#include "kernels/cuda/attention/arguments/launch.h"
 #include "kernels/cuda/attention/unfused.h"
 #include "kernels/cuda/device/device.cuh"
 

@@ -7,7 +7,8 @@
 // warp tells all warps of both blocks which tiles these are.
 #pragma once
 
-#include "kernels/cuda/attention/wgmma.cuh"
+#include "kernels/cuda/attention/hopper/async_copies.cuh"
+#include "kernels/cuda/attention/hopper/panel_tile.cuh"
 
 namespace weft::cuda::products {
 

@@ -4,6 +4,7 @@
 // multiprocessors (collectives do), leaves tiles to those that run.
 #pragma once
 
+#include "kernels/cuda/attention/hopper/warpgroup.cuh"
 #include "kernels/cuda/products/product_memory.cuh"
 
 namespace weft::cuda::products {

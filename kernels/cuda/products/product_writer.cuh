@@ -2,6 +2,8 @@
 // writes the results: three warps, each with two rows at a time.
 #pragma once
 
+#include "kernels/cuda/attention/arguments/numbers.cuh"
+#include "kernels/cuda/attention/hopper/warpgroup.cuh"
 #include "kernels/cuda/device/gelu.cuh"
 #include "kernels/cuda/products/product_memory.cuh"
 #include "kernels/cuda/products/product_tiles.cuh"

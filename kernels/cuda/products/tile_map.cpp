@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "kernels/cuda/attention/tensor_maps.h"
+#include "kernels/cuda/attention/hopper/launch.h"
 #include "kernels/cuda/device/check.h"
 
 namespace weft::cuda {

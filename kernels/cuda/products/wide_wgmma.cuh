@@ -1,7 +1,7 @@
 // wgmma with 256 columns of results: sums of a warpgroup's 64 rows, 128 in each thread.
 #pragma once
 
-#include "kernels/cuda/attention/wgmma.cuh"
+#include "kernels/cuda/attention/hopper/wgmma.cuh"
 
 namespace weft::cuda::products {
 

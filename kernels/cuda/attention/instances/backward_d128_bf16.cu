@@ -1,5 +1,5 @@
 // Attention backward for head size 128 in bf16.
-#include "kernels/cuda/attention/hopper_backward.cuh"
+#include "kernels/cuda/attention/instances/backward.cuh"
 
 namespace weft::cuda::attention {
 

@@ -1,5 +1,5 @@
 // Attention backward in tiles of 160 columns for heads above 96 that fill no tile.
-#include "kernels/cuda/attention/hopper_backward.cuh"
+#include "kernels/cuda/attention/instances/backward.cuh"
 
 namespace weft::cuda::attention {
 

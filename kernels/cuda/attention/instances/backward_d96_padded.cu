@@ -1,5 +1,5 @@
 // Attention backward in tiles of 96 columns for heads below 96 that fill no tile.
-#include "kernels/cuda/attention/hopper_backward.cuh"
+#include "kernels/cuda/attention/instances/backward.cuh"
 
 namespace weft::cuda::attention {
 

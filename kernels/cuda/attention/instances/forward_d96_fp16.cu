@@ -1,5 +1,5 @@
 // Attention forward for head size 96 in fp16.
-#include "kernels/cuda/attention/hopper_forward.cuh"
+#include "kernels/cuda/attention/instances/forward.cuh"
 
 namespace weft::cuda::attention {
 

@@ -1,5 +1,5 @@
 // Attention forward in tiles of 96 columns for heads below 96 that fill no tile.
-#include "kernels/cuda/attention/hopper_forward.cuh"
+#include "kernels/cuda/attention/instances/forward.cuh"
 
 namespace weft::cuda::attention {
 

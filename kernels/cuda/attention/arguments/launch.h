@@ -1,0 +1,15 @@
+// Launches of attention's kernels: what a block may hold, and errors as exceptions. Kernels are compiled without the
+// headers of memory_bound/, whose names of device functions are not theirs.
+#pragma once
+
+namespace weft::cuda::attention {
+
+// Checks the launch of the kernel of that name (device/check.h).
+void check_launch(const char* kernel);
+// These two do what device/shared_memory.h says.
+void allow_shared_memory(const void* kernel, int num_bytes, const char* name);
+bool fits_shared_memory(const void* kernel, int num_bytes);
+// Returns num_multiprocessors() of device/device.cuh.
+int multiprocessors();
+
+}  // namespace weft::cuda::attention

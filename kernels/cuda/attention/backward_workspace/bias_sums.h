@@ -1,0 +1,39 @@
+// The gradient of a bias of queries, keys and values, which is the sum of dqkv over all tokens, without a pass over dqkv:
+// - Queries: a warp of the fused backward kernel adds up dQ in shared memory, where it is complete (hopper_backward/dq_columns.cuh).
+// - Values: a query's probabilities add up to 1, so the sum of dV over keys is that of dO over queries. The kernel
+//   that reads dO for delta adds it up. Dropout changes probabilities, so there the fused kernel adds up the dV of
+//   its keys.
+// - Keys: sum over keys of dK = scale * sum over queries q of (sum over keys of dS[q]) Q[q] = 0, because softmax makes
+//   the gradients dS[q] of a query's scores add up to 0, with dropout, documents and ALiBi, too.
+//
+// The kernels leave sums of some tokens in memory, and a last one adds these up in a fixed order. Kernels of other
+// types, tiles and GPUs leave none; there sum_dqkv reads dqkv.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "kernels/backend.h"
+#include "kernels/tensor.h"
+
+namespace weft::cuda {
+
+// Fills in dqkv_bias by a pass over dqkv. `scratch` is device memory of dqkv_bias_scratch_bytes(), 256-byte aligned.
+int64_t dqkv_bias_scratch_bytes(int64_t B, int64_t T, int64_t H, int64_t D);
+void sum_dqkv(cudaStream_t stream, const AttentionBackward& args, void* scratch);
+
+namespace attention {
+
+struct BiasSums;
+struct Params;
+
+// Returns the memory of the partial sums: the most that any of the kernel's versions leave.
+int64_t bias_sums_bytes(int64_t B, int64_t T, int64_t H, int64_t columns);
+BiasSums bias_sums(const Params& params, int64_t columns, bool dropout, float* memory);
+
+// out (H,3,D) (+)= the sums of params.bias.
+void add_bias_sums(cudaStream_t stream, const Tensor& out, const Params& params, bool accumulate);
+
+}  // namespace attention
+}  // namespace weft::cuda

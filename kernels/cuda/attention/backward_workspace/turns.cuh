@@ -1,0 +1,117 @@
+// The order in which blocks add to dQ, so that equal calls give equal bits.
+//
+// Backward's work items are tiles of keys of a (batch, head). Each adds its part to the sums of all
+// queries that see its keys, for every 64 queries in the order of falling tiles: the tile on the
+// diagonal stores its part, the others add theirs, and the last one reads the result. A counter for
+// 64 queries tells whose turn it is.
+//
+// Blocks take items by a ticket, a few heads together, the last tile of each first. It has the fewest
+// queries, and the tile before it reaches any query one tile later, so blocks that run side by
+// side hardly wait ("shortest processing time first" of FlashAttention-3's deterministic mode; a schedule
+// without stalls in the model of arXiv:2601.21824). With several heads together a tile begins later than the one that
+// it waits for. An item waits for items of earlier tickets alone, so one of them can always proceed.
+//
+// Sums of later heads take the place of those of earlier ones, so that all stay in L2: head bh uses slot
+// bh % num_slots, and the counters go on counting. Where heads share slots there are more of these than heads taken
+// together, so the head that had the slot before has earlier tickets.
+//
+// The sums are only touched by bulk copies and additions, which work in the async proxy. A thread waits until its own
+// are complete in memory before it releases the turn; completion also makes them visible to ordinary accesses. The
+// thread that acquires the turn needs a proxy fence before its first copy, because an acquire orders ordinary
+// accesses alone. So each addition of a block of queries comes after all earlier ones, and so does the reading of
+// the result; the next head's first store comes after that reading. [PTX ISA, "Memory Consistency Model: Proxies"]
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/cuda/attention/arguments/params.h"
+
+namespace weft::cuda::attention {
+
+constexpr int kTurnQueries = 64;  // So many queries share a counter.
+constexpr int kTurnKeys = 128;    // An item has so many keys.
+
+// The memory behind lse2 and delta: counters, the first of which is the ticket, and sums. A head has num_blocks blocks
+// of kTurnQueries queries. `D` is the number of columns of the tile.
+struct TurnLayout {
+  int num_slots, heads_together;
+  int64_t num_blocks, num_counters;
+  int64_t counter_bytes, sum_bytes;
+
+  TurnLayout(int64_t B, int64_t T, int64_t H, int64_t D) {
+    constexpr int64_t kL2ShareBytes = 12 << 20;
+    constexpr int64_t kItemsInFlight = 320;  // twice the multiprocessors of the largest Hopper GPU
+    const int64_t num_tiles = (T + kTurnKeys - 1) / kTurnKeys;
+    num_blocks = num_tiles * (kTurnKeys / kTurnQueries);
+    const int64_t slot_bytes = num_blocks * kTurnQueries * D * 4;
+    // L2 has to hold Q, K, V, dO and the sums of the heads that blocks are at.
+    const int64_t head_bytes = 4 * T * D * 2 + slot_bytes;
+    heads_together = static_cast<int>(
+        std::clamp<int64_t>(kL2ShareBytes / std::max<int64_t>(head_bytes, 1), 1, 16));
+    // With fewer slots a head waits for the one that had its slot.
+    const int64_t wanted =
+        kItemsInFlight / std::max<int64_t>(num_tiles, 1) + 2 + 2 * heads_together;
+    num_slots = static_cast<int>(std::min(wanted, B * H));
+    num_counters = 1 + num_slots * num_blocks;
+    counter_bytes = (num_counters * 4 + 255) / 256 * 256;
+    sum_bytes = num_slots * slot_bytes;
+  }
+};
+
+// A tile of keys of one (batch, head).
+struct Item {
+  int bh, tile;
+};
+// Returns the item of a ticket: tile after tile of p.heads_together heads, then those of the next heads.
+__device__ inline Item item_of(const Params& p, int ticket) {
+  const int num_tiles = (p.T + kTurnKeys - 1) / kTurnKeys;
+  const int first_head = ticket / (p.heads_together * num_tiles) * p.heads_together;
+  const int num_heads = min(p.heads_together, p.B * p.H - first_head);
+  const int rest = ticket - first_head * num_tiles;
+  return {first_head + rest % num_heads, num_tiles - 1 - rest / num_heads};
+}
+
+// The turns of an item to add to the sums of its blocks of queries. One thread waits for a turn and passes it on. Little is
+// computed for a block, because the warpgroups that multiply wait for the warps that add.
+struct Turns {
+  int* counters;    // of the head's slot
+  int tile, round;  // `round` heads have used the slot before
+
+  __device__ Turns(const Params& p, Item item) {
+    const int num_blocks = (p.T + kTurnKeys - 1) / kTurnKeys * (kTurnKeys / kTurnQueries);
+    counters = p.turns + 1 + item.bh % p.num_slots * num_blocks;
+    tile = item.tile;
+    round = item.bh / p.num_slots;
+  }
+  // Returns how many items of a head add to a block, without documents.
+  __device__ static int num_items(int block) { return block * kTurnQueries / kTurnKeys + 1; }
+  __device__ bool is_first(int block) const { return num_items(block) == tile + 1; }
+  // Returns the counter's value when this item may add. Each head takes it from round * num_items to
+  // (round + 1) * num_items.
+  __device__ int value(int block) const { return (round + 1) * num_items(block) - 1 - tile; }
+  __device__ void wait(int block) const {
+    const int wanted = value(block);
+    int now;
+    do {
+      asm volatile("ld.acquire.gpu.global.b32 %0, [%1];"
+                   : "=r"(now)
+                   : "l"(counters + block)
+                   : "memory");
+    } while (now != wanted);
+    asm volatile("fence.proxy.async.global;" ::: "memory");
+  }
+  __device__ void pass(int block) const {
+    asm volatile("st.release.gpu.global.b32 [%0], %1;" ::"l"(counters + block),
+                 "r"(value(block) + 1)
+                 : "memory");
+  }
+  // Ends the head's turns, after a fence. With documents, a tile that is not the head's first can be the last to add.
+  __device__ void end(int block) const {
+    asm volatile("st.relaxed.gpu.global.b32 [%0], %1;" ::"l"(counters + block),
+                 "r"((round + 1) * num_items(block))
+                 : "memory");
+  }
+};
+
+}  // namespace weft::cuda::attention

@@ -1,0 +1,71 @@
+#include <cuda.h>
+#include <cuda_runtime.h>
+
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+
+#include "kernels/backend.h"
+#include "kernels/cuda/attention/hopper/launch.h"
+#include "kernels/cuda/attention/hopper/panel_tile.cuh"
+
+namespace weft::cuda::attention {
+
+namespace {
+
+PFN_cuTensorMapEncodeTiled_v12000 find_encode_tiled() {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult result{};
+  const cudaError_t error = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function,
+                                                             12000, cudaEnableDefault, &result);
+  if (error != cudaSuccess || result != cudaDriverEntryPointSuccess) {
+    throw std::invalid_argument(
+        "the driver has no cuTensorMapEncodeTiled; driver 525 or newer is needed on Hopper GPUs");
+  }
+  return reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(function);
+}
+
+}  // namespace
+
+PFN_cuTensorMapEncodeTiled_v12000 encode_tiled() {
+  static const PFN_cuTensorMapEncodeTiled_v12000 function = find_encode_tiled();
+  return function;
+}
+
+CUtensorMap tensor_map(const void* data, int D, int head_size, int num_rows, int T, int B) {
+  const bool wide = D % 64 == 0;
+  const cuuint64_t row_bytes = static_cast<cuuint64_t>(head_size) * 2;
+  const cuuint64_t token_bytes = row_bytes * static_cast<cuuint64_t>(num_rows);
+  const cuuint64_t sizes[4] = {static_cast<cuuint64_t>(head_size),
+                               static_cast<cuuint64_t>(num_rows), static_cast<cuuint64_t>(T),
+                               static_cast<cuuint64_t>(B)};
+  const cuuint64_t strides[3] = {row_bytes, token_bytes, token_bytes * static_cast<cuuint64_t>(T)};
+  const cuuint32_t box[4] = {wide ? 64U : 32U, 1, kBoxRows, 1};
+  const cuuint32_t element_strides[4] = {1, 1, 1, 1};
+  CUtensorMap map;
+  const CUresult result =
+      encode_tiled()(&map, CU_TENSOR_MAP_DATA_TYPE_UINT16, 4, const_cast<void*>(data), sizes,
+                     strides, box, element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                     wide ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
+                     CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (result != CUDA_SUCCESS) {
+    throw DeviceLost(
+        "cuTensorMapEncodeTiled failed with " + std::to_string(static_cast<int>(result)) +
+        " for a tensor of " + std::to_string(B) + " x " + std::to_string(T) + " x " +
+        std::to_string(num_rows) + " x " + std::to_string(head_size) + "; is it 16-byte aligned?");
+  }
+  return map;
+}
+
+bool runs_on_hopper(const void* kernel) {
+  static const char* choice = std::getenv("WEFT_ATTENTION");
+  if (choice != nullptr && std::string(choice) == "mma_sync") return false;
+  cudaFuncAttributes attributes{};
+  if (cudaFuncGetAttributes(&attributes, kernel) != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());  // clears the error of this question
+    return false;
+  }
+  return attributes.sharedSizeBytes > 0;
+}
+
+}  // namespace weft::cuda::attention

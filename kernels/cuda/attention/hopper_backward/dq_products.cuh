@@ -1,0 +1,81 @@
+// The product dQ = dS K of backward on Hopper. It needs the gradients of both warpgroups' scores with queries as rows, so
+// they go through shared memory, and the groups take turns in forming dQ of a block of 64 queries.
+#pragma once
+
+#include "kernels/cuda/attention/hopper/warpgroup.cuh"
+#include "kernels/cuda/attention/hopper/wgmma.cuh"
+#include "kernels/cuda/attention/hopper_backward/memory.cuh"
+#include "kernels/cuda/attention/mma_sync/tile.cuh"
+
+namespace weft::cuda::attention {
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+// The numbers of the barriers between the groups, by the group that forms dQ of the step. (0 is that of
+// __syncthreads, 1 and 2 are those of sync_warpgroup.)
+constexpr int kScoresFull = 3, kScoresEmpty = 5;
+
+// Writes a warp's 16 rows of a left operand with 64 columns.
+__device__ inline void store_operand(Tile<64> tile, int row, const uint32_t (&a)[4][4]) {
+  const int lane = threadIdx.x & 31;
+#pragma unroll
+  for (int k = 0; k < 4; ++k) {
+    store_matrices(tile.at(row + (lane & 15), 2 * k + (lane >> 4)), a[k]);
+  }
+}
+
+// The two groups hand the gradients of a step's scores to each other, and one of them reads both to form dQ.
+template <class Shape, bool kDropout>
+struct ScoreExchange {
+  const BackwardMemory<Shape, kDropout>& memory;
+  int group;
+
+  __device__ bool forms_dq(int step) const { return step % 2 == group; }
+  // Writes this warp's 16 keys, when the other group no longer reads what lies there. (This group itself does not: each warp
+  // has waited for its products, and all have met since.) The group that forms dQ waits for them later.
+  __device__ void store(int step, int warp_row, const uint32_t (&gradients)[4][4]) const {
+    const int reader = (step + Shape::kScores) % 2;  // of what lies there
+    if (step >= Shape::kScores && reader != group) sync_at(kScoresEmpty + reader);
+    store_operand(Tile<64>{memory.score_tile(step, group).base}, warp_row, gradients);
+    fence_shared_async();
+    if (!forms_dq(step)) arrive_at(kScoresFull + step % 2);
+  }
+  // Forms dQ of the step's queries, of both groups' keys, and hands it to the warp that adds it to memory. Returns when all
+  // products of this thread are complete. `i` is the number of the item.
+  __device__ void form_dq(int i, int step) const {
+    using Element = typename Shape::Element;
+    constexpr int D = Shape::D;
+    constexpr int kColumns = D > 96 ? 64 : D;  // Registers hold the sums of so many.
+    sync_at(kScoresFull + group);
+#pragma unroll
+    for (int part = 0; part < D / kColumns; ++part) {
+      float dq[kColumns / 8][4];
+      wgmma_fence();
+#pragma unroll
+      for (int of_group = 0; of_group < Shape::kGroups; ++of_group) {
+        const PanelTile<kColumns, 64> keys{memory.k_tile(i, of_group).base +
+                                           part * PanelTile<kColumns, 64>::kBytes};
+        start_transposed_product<Element, kColumns>(dq, memory.score_tile(step, of_group), keys,
+                                                    of_group > 0);
+      }
+      wgmma_wait<0>();
+      pin(dq);
+      if (part == D / kColumns - 1) arrive_at(kScoresEmpty + group);
+      if (part == 0) memory.sums_barriers().wait_empty(step);
+#pragma unroll
+      for (int n = 0; n < kColumns / 8; ++n) {
+        const int place = memory.sums_place(part * kColumns / 8 + n, threadIdx.x % 128);
+        asm volatile("st.shared.v4.f32 [%0], {%1,%2,%3,%4};" ::"r"(memory.sums(step) + place * 16),
+                     "f"(dq[n][0]), "f"(dq[n][1]), "f"(dq[n][2]), "f"(dq[n][3])
+                     : "memory");
+      }
+    }
+    fence_shared_async();
+    __syncwarp();
+    if ((threadIdx.x & 31) == 0) arrive(memory.sums_barriers().full(step));
+  }
+};
+
+#endif  // sm_90a
+
+}  // namespace weft::cuda::attention

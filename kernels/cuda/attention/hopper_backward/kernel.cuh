@@ -1,0 +1,75 @@
+// Attention backward on Hopper in one kernel with five products: a block owns 128 keys, sums their dK and
+// dV over the queries that stream through it, and adds its part of dQ to sums in memory, in a fixed order
+// (turns.cuh). Its blocks stay on their multiprocessors and take one item after the other, so that the
+// next item's tiles arrive while the last ones of this item are multiplied.
+//
+// Two warpgroups multiply (backward_products.cuh); the third one's warps copy tiles and bring dQ to memory
+// (backward_sums.cuh), which needs few registers.
+#pragma once
+
+#include "kernels/cuda/attention/arguments/launch.h"
+#include "kernels/cuda/attention/backward_workspace/row_values.h"
+#include "kernels/cuda/attention/hopper/launch.h"
+#include "kernels/cuda/attention/hopper_backward/dq_columns.cuh"
+#include "kernels/cuda/attention/hopper_backward/dq_sums.cuh"
+#include "kernels/cuda/attention/hopper_backward/loads.cuh"
+#include "kernels/cuda/attention/hopper_backward/products.cuh"
+
+namespace weft::cuda::attention {
+
+template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
+__global__ void __launch_bounds__(Shape::kThreads, 1)
+    attention_backward_hopper_kernel(const __grid_constant__ Params p,
+                                     const __grid_constant__ CUtensorMap qkv_map,
+                                     const __grid_constant__ CUtensorMap dout_map) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  using Memory = BackwardMemory<Shape, kDropout>;
+  __shared__ __align__(8) uint64_t barriers[Memory::kNumBarriers];
+  __shared__ int items[Shape::kOwn];
+  extern __shared__ uint8_t shared[];
+  const Memory memory{aligned_shared(shared), shared_address(barriers), items};
+  if (threadIdx.x == 0) memory.init_barriers(p.bias.of_queries != nullptr);
+  __syncthreads();
+  const int group = warpgroup_index();
+  // The warpgroups that multiply take registers from the third one.
+  if (group < Shape::kGroups) {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 224;");
+    multiply_tiles<Shape, kDropout, kDocuments, kAlibi>(p, memory, group);
+  } else {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 56;");
+    const int warp = uniform(static_cast<int>(threadIdx.x) / 32 % 4);
+    if (warp < Shape::kGroups) {
+      add_query_gradients<Shape, kDropout, kDocuments>(p, memory, warp);
+    } else if (warp == Shape::kGroups) {
+      if ((threadIdx.x & 31) == 0)
+        load_tiles<Shape, kDropout, kDocuments>(p, memory, qkv_map, dout_map);
+    } else if (p.bias.of_queries != nullptr) {
+      sum_query_gradients<Shape, kDropout, kDocuments>(p, memory);
+    }
+  }
+#endif
+}
+
+// Launches nothing and returns false where the kernel cannot run.
+template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
+bool launch_fused_backward(cudaStream_t stream, const Params& p) {
+  const auto kernel = attention_backward_hopper_kernel<Shape, kDropout, kDocuments, kAlibi>;
+  const void* function = reinterpret_cast<const void*>(kernel);
+  static const bool usable = runs_on_hopper(function);
+  if (!usable) return false;
+  static const int num_multiprocessors = multiprocessors();
+  constexpr int kSharedBytes = Shape::shared_bytes(kDropout);
+  constexpr const char* kName = "attention_backward_hopper_kernel";
+  allow_shared_memory(function, kSharedBytes, kName);
+  constexpr bool kFp16 = kIsFp16<typename Shape::Element>;
+  backward_rows(stream, p, kFp16 ? DType::kFloat16 : DType::kBFloat16);
+  const int head_size = head_size_of<Shape>(p);
+  const int num_items = (p.T + kTurnKeys - 1) / kTurnKeys * p.B * p.H;
+  kernel<<<std::min(num_items, num_multiprocessors), Shape::kThreads, kSharedBytes, stream>>>(
+      p, tensor_map(p.qkv, Shape::D, head_size, 3 * p.H, p.T, p.B),
+      tensor_map(p.dout, Shape::D, head_size, p.H, p.T, p.B));
+  check_launch(kName);
+  return true;
+}
+
+}  // namespace weft::cuda::attention

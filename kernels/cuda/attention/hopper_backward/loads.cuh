@@ -1,0 +1,57 @@
+// The part of backward on Hopper that copies tiles to shared memory.
+#pragma once
+
+#include "kernels/cuda/attention/arguments/head_view.cuh"
+#include "kernels/cuda/attention/hopper_backward/memory.cuh"
+
+namespace weft::cuda::attention {
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+// Takes tickets and copies their tiles; one thread does all of it. It takes a ticket when all tiles of the item before
+// are on their way, not earlier: the items that follow wait for this one.
+template <class Shape, bool kDropout, bool kDocuments>
+__device__ inline void load_tiles(const Params& p, const BackwardMemory<Shape, kDropout>& memory,
+                                  const CUtensorMap& qkv_map, const CUtensorMap& dout_map) {
+  const int num_tickets = (p.T + kTurnKeys - 1) / kTurnKeys * p.B * p.H;
+  int step = 0;
+  for (int i = 0;; ++i) {
+    memory.own().wait_empty(i);
+    const int next = atomicAdd(p.turns, 1), ticket = next < num_tickets ? next : -1;
+    memory.item(i) = ticket;
+    const uint32_t own_full = memory.own().full(i);
+    if (ticket < 0) {
+      arrive(own_full);
+      return;
+    }
+    const Item item = item_of(p, ticket);
+    const int b = item.bh / p.H, h = item.bh % p.H, first_key = item.tile * kTurnKeys;
+    expect_bytes(own_full, 2 * Shape::kGroups * Shape::kTileBytes);
+    for (int group = 0; group < Shape::kGroups; ++group) {
+      memory.k_tile(i, group).load(qkv_map, 3 * h + 1, first_key + 64 * group, b, own_full);
+      memory.v_tile(i, group).load(qkv_map, 3 * h + 2, first_key + 64 * group, b, own_full);
+    }
+    const HeadView<Shape> head(p, item.bh);
+    const int last_key = first_key + kTurnKeys - 1;
+    const int end = kDocuments ? end_of_queries_of(p, b, last_key) : p.T;
+    for (int query = first_key; query < end; query += Shape::kStep, ++step) {
+      memory.stages().wait_empty(step);
+      const uint32_t full = memory.stages().full(step);
+      expect_bytes(
+          full, 2 * Shape::kTileBytes + 2 * Shape::kStep * 4 + (kDropout ? Shape::kMaskBytes : 0));
+      memory.q_tile(step).load(qkv_map, 3 * h, query, b, full);
+      memory.dout_tile(step).load(dout_map, h, query, b, full);
+      for (int group = 0; kDropout && group < Shape::kGroups; ++group) {
+        load_bytes(memory.mask(step, group),
+                   mask_tile(p, item.bh, query / kMaskTile, first_key / kMaskTile + group),
+                   kMaskTileBytes, full);
+      }
+      load_bytes(memory.rows(step), head.lse2 + query, Shape::kStep * 4, full);
+      load_bytes(memory.rows(step) + Shape::kStep * 4, head.delta + query, Shape::kStep * 4, full);
+    }
+  }
+}
+
+#endif  // sm_90a
+
+}  // namespace weft::cuda::attention

@@ -1,0 +1,168 @@
+// Shared memory of backward on Hopper: the tiles that its warps hand to each other, and the barriers
+// with which they do it.
+//
+//   loading warp -> own tiles (K, V), stages (Q, dO, lse2, delta, dropout's bits) -> warpgroups
+//   warpgroups -> scores' gradients -> warpgroups -> sums of dQ -> adding warps -> memory
+#pragma once
+
+#include "kernels/cuda/attention/arguments/dropout.cuh"
+#include "kernels/cuda/attention/backward_workspace/turns.cuh"
+#include "kernels/cuda/attention/hopper/async_copies.cuh"
+#include "kernels/cuda/attention/hopper/panel_tile.cuh"
+#include "kernels/cuda/attention/hopper/warpgroup.cuh"
+
+namespace weft::cuda::attention {
+
+// Two warpgroups own 64 keys each. A step has 64 queries. What warps hand on lies several times in memory, so that the
+// next can arrive or be written early: kStages times queries, kOwn times the own tiles of an item, kScores times
+// the gradients of a step's scores, and kSums times its sums of dQ.
+template <typename ElementType, int kHeadSize, int kNumStages, int kNumOwn, int kNumScores,
+          int kNumSums>
+struct FusedShape {
+  using Element = ElementType;
+  static constexpr int D = kHeadSize;
+  static constexpr bool kPadded = false;
+  static constexpr int kGroups = 2;
+  static constexpr int kThreads = 128 * (kGroups + 1);
+  static constexpr int kStep = 64;
+  static constexpr int kStages = kNumStages, kOwn = kNumOwn, kScores = kNumScores;
+  static constexpr int kSums = kNumSums;
+  static constexpr int kTileBytes = 64 * D * 2;
+  static constexpr int kScoreBytes = kGroups * 64 * 64 * 2;
+  static constexpr int kSumBytes = 64 * D * 4;
+  static constexpr int kBiasBytes = D * 4;
+  static constexpr int kMaskBytes = kGroups * kMaskTileBytes;
+  static constexpr int shared_bytes(bool dropout) {
+    return kSharedAlignment + kOwn * kGroups * 2 * kTileBytes + kScores * kScoreBytes +
+           kSums * kSumBytes + kBiasBytes +
+           kStages * (2 * kTileBytes + 2 * kStep * 4 + (dropout ? kMaskBytes : 0));
+  }
+  static_assert(kTurnKeys == 64 * kGroups && kMaskTile == 64 && kTurnQueries == kStep);
+  static_assert(kSums <= 2 * kGroups);  // as many as there are barriers of read_back
+};
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+template <class Shape, bool kDropout>
+struct BackwardMemory {
+  static constexpr int D = Shape::D;
+  static constexpr int kNumBarriers =
+      2 * (Shape::kOwn + Shape::kStages + Shape::kSums + Shape::kGroups);
+
+  uint32_t base, barriers;
+  int* items;  // of the own tiles; -1 behind the last one
+
+  // --- the own tiles of item number `i` of this block ---
+  __device__ Buffers<Shape::kOwn> own() const { return {barriers}; }
+  __device__ int& item(int i) const { return items[Buffers<Shape::kOwn>::index(i)]; }
+  __device__ PanelTile<D, 64> k_tile(int i, int group) const {
+    const int tile = (Buffers<Shape::kOwn>::index(i) * Shape::kGroups + group) * 2;
+    return {base + tile * Shape::kTileBytes};
+  }
+  __device__ PanelTile<D, 64> v_tile(int i, int group) const {
+    return {k_tile(i, group).base + Shape::kTileBytes};
+  }
+
+  // --- a step's queries ---
+  __device__ Buffers<Shape::kStages> stages() const { return {barriers + 16 * Shape::kOwn}; }
+  __device__ PanelTile<D, 64> q_tile(int step) const {
+    return {stage_base() + Buffers<Shape::kStages>::index(step) * 2 * Shape::kTileBytes};
+  }
+  __device__ PanelTile<D, 64> dout_tile(int step) const {
+    return {q_tile(step).base + Shape::kTileBytes};
+  }
+  __device__ uint32_t rows(int step) const {  // lse2 of the step's queries, then delta
+    return rows_base() + Buffers<Shape::kStages>::index(step) * 2 * Shape::kStep * 4;
+  }
+  __device__ uint32_t mask(int step, int group) const {
+    return rows_base() + Shape::kStages * 2 * Shape::kStep * 4 +
+           Buffers<Shape::kStages>::index(step) * Shape::kMaskBytes + group * kMaskTileBytes;
+  }
+
+  // --- the gradients of the scores of a step: a group's 64 keys as rows, 64 queries as columns ---
+  __device__ PanelTile<64, 64> score_tile(int step, int group) const {
+    const int tile = static_cast<uint32_t>(step) % Shape::kScores * Shape::kGroups + group;
+    return {base + Shape::kOwn * Shape::kGroups * 2 * Shape::kTileBytes + tile * (64 * 64 * 2)};
+  }
+
+  // --- the sums of dQ of a step, as a warpgroup's threads hold them ---
+  __device__ uint32_t sums(int step) const {
+    return score_tile(0, 0).base + Shape::kScores * Shape::kScoreBytes +
+           Buffers<Shape::kSums>::index(step) * Shape::kSumBytes;
+  }
+  // Returns the place, in 16 bytes, of the four numbers of thread `thread` in columns [8 n, 8 n + 8). Where rows are
+  // read, neighbouring lanes take the quads of neighbouring rows; the order inside a quad spreads these over the banks.
+  __device__ static int sums_place(int n, int thread) {
+    return n * 128 + (thread ^ (thread >> 3 & 3) ^ (n & 1) * 2);
+  }
+  __device__ Buffers<Shape::kSums> sums_barriers() const {
+    return {barriers + 16 * (Shape::kOwn + Shape::kStages)};
+  }
+  // The full barriers of sums that an adding warp reads back. It has two, used in turns: before it begins the second next
+  // reading, the warp that sums columns has seen this one.
+  __device__ Buffers<2> read_back(int group) const {
+    return {barriers + 16 * (Shape::kOwn + Shape::kStages + Shape::kSums + group)};
+  }
+
+  // --- sums of the columns of an item's dQ ---
+  __device__ uint32_t bias() const {
+    return rows_base() + Shape::kStages * 2 * Shape::kStep * 4 +
+           (kDropout ? Shape::kStages * Shape::kMaskBytes : 0);
+  }
+
+  __device__ uint32_t stage_base() const { return sums(0) + Shape::kSums * Shape::kSumBytes; }
+  __device__ uint32_t rows_base() const {
+    return stage_base() + Shape::kStages * 2 * Shape::kTileBytes;
+  }
+
+  // One thread initialises the barriers. Every warp of the warpgroups, both adding warps and the one that sums columns
+  // of dQ read the item.
+  __device__ void init_barriers(bool sums_columns) const {
+    constexpr int kWarps = 4 * Shape::kGroups;
+    own().init(1, kWarps + Shape::kGroups + sums_columns);
+    stages().init(1, kWarps);
+    sums_barriers().init(4, 1 + sums_columns);
+    for (int group = 0; group < Shape::kGroups; ++group) {
+      init_barrier(read_back(group).full(0), 1);
+      init_barrier(read_back(group).full(1), 1);
+    }
+    fence_initialised_barriers();
+  }
+};
+
+// Barriers of the two warpgroups.
+__device__ inline void arrive_at(int id) {
+  asm volatile("bar.arrive %0, 256;" ::"r"(id) : "memory");
+}
+__device__ inline void sync_at(int id) { asm volatile("bar.sync %0, 256;" ::"r"(id) : "memory"); }
+
+// The steps of an item: those of the queries that see any of its keys.
+template <class Shape, bool kDocuments>
+struct Steps {
+  int begin, end;
+
+  __device__ Steps(const Params& p, Item item) {
+    const int last_key = (item.tile + 1) * kTurnKeys - 1;
+    const int end_of_queries =
+        kDocuments ? uniform(end_of_queries_of(p, item.bh / p.H, last_key)) : p.T;
+    begin = item.tile * kTurnKeys / Shape::kStep;
+    end = (end_of_queries + Shape::kStep - 1) / Shape::kStep;
+  }
+};
+
+// Tells whether an item is the last one to add to dQ of a block, and whether it is the only one.
+template <class Shape, bool kDocuments>
+struct LastTurn {
+  bool is_last, is_only;
+
+  __device__ LastTurn(const Params& p, Item item, int block) {
+    const int first_tile =
+        kDocuments ? uniform(first_key_of(p, item.bh / p.H, block * kTurnQueries)) / kTurnKeys : 0;
+    is_last = item.tile == first_tile;
+    is_only = is_last && item.tile == block * kTurnQueries / kTurnKeys;
+  }
+};
+
+#endif  // sm_90a
+
+}  // namespace weft::cuda::attention

@@ -1,0 +1,158 @@
+// The part of forward on Hopper that multiplies: warpgroups with 64 queries each.
+//
+// A warpgroup queues the scores of a step behind the previous step's P V and then waits for both; its softmax overlaps
+// with the products of the multiprocessor's other warpgroups. Warpgroups go from item to item without waiting
+// for each other.
+#pragma once
+
+#include <type_traits>
+
+#include "kernels/cuda/attention/hopper/warpgroup.cuh"
+#include "kernels/cuda/attention/hopper/wgmma.cuh"
+#include "kernels/cuda/attention/hopper_forward/copies.cuh"
+#include "kernels/cuda/attention/hopper_forward/memory.cuh"
+#include "kernels/cuda/attention/mma_sync/mma.cuh"
+#include "kernels/cuda/attention/mma_sync/scores.cuh"
+
+namespace weft::cuda::attention {
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+// Turns the sums of a warp's rows into 1 / sum for its results, and stores lse.
+template <bool kDropout>
+__device__ inline void finish_rows(float (&inverse)[2], const Params& p, int bh, int first_query,
+                                   const float (&row_max)[2], const float (&row_sum)[2]) {
+  const int lane = threadIdx.x & 31;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    float sum = row_sum[half];
+    sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 1);
+    sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 2);
+    inverse[half] = p.dropout.keep_scale / sum;
+    const int query = first_query + half * 8 + (lane >> 2);
+    if ((lane & 3) == 0 && query < p.T)
+      p.lse[static_cast<int64_t>(bh) * p.T + query] = row_max[half] * p.scale + __logf(sum);
+  }
+}
+
+template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
+__device__ inline void attend(const Params& p, const ForwardMemory<Shape, kDropout>& memory,
+                              int group) {
+  using Element = typename Shape::Element;
+  constexpr int D = Shape::D, kStep = Shape::kStep, kN = kStep / 8;
+  const int lane = threadIdx.x & 31, warp_row = threadIdx.x / 32 % 4 * 16;
+  const float scale_log2 = p.scale * kLog2E;
+  const auto release = [&](int step) {
+    if (lane == 0) arrive(memory.stages().empty(step));
+  };
+  int first_use = 0;  // of the item's first stage
+  for (int i = 0;; ++i) {
+    memory.items().wait_full(i);
+    const ForwardItem read = memory.item(i);
+    const ForwardItem item{uniform(read.bh), uniform(read.b), uniform(read.first_query),
+                           uniform(read.first_step)};
+    if (lane == 0) arrive(memory.items().empty(i));
+    if (item.bh < 0) return;
+    const int row = row_of_group<Shape>(i, group), query_tile = query_use<Shape>(i, group);
+    const int group_query = item.first_query + 64 * row;
+    const int end = end_of_steps<Shape>(p, item);
+    // The causal mask hides all later tiles of keys from the group, and its documents begin behind the
+    // earlier ones.
+    const bool is_active = group_query < p.T;
+    const int active_begin =
+        !is_active ? end : (kDocuments ? uniform(first_key_of(p, item.b, group_query)) / kStep : 0);
+    const int active_end = is_active ? group_query / kStep + 1 : end;
+    const int to_use = first_use - item.first_step;
+    first_use += end - item.first_step;
+    // Releases tiles [from, to) unread.
+    const auto pass = [&](int from, int to) {
+      for (int tile = from; tile < to; ++tile) {
+        memory.stages().wait_full(tile + to_use);
+        __syncwarp();
+        release(tile + to_use);
+      }
+    };
+    if (kDocuments || !is_active) pass(item.first_step, active_begin);
+    memory.queries().wait_full(query_tile);
+    const PanelTile<D, 64> q_tile = memory.q_tile(query_tile);
+    if (is_active) {
+      const float slope = slope_of<kAlibi>(p, item.bh - item.b * p.H, p.scale);
+      int first_keys[1][2];
+      [[maybe_unused]] int warp_last_begin = 0;  // of the document of the warp's last query
+      if constexpr (kDocuments) {
+        load_first_keys(first_keys, p, item.b, group_query + warp_row);
+        warp_last_begin = uniform(first_key_of(p, item.b, group_query + warp_row + 15));
+      }
+      float acc[1][D / 8][4] = {};
+      float row_max[1][2] = {{-INFINITY, -INFINITY}}, row_sum[1][2] = {};
+      uint32_t probabilities[1][kN / 2][4];
+      // No product may run from one iteration into the next: ptxas would serialise them all.
+      const auto iterate = [&](auto is_first, int tile) {
+        constexpr bool kFirst = decltype(is_first)::value;
+        const int step = tile + to_use, first_key = tile * kStep;
+        float s[1][kN][4];
+        memory.stages().wait_full(step);
+        wgmma_fence();
+        start_rows_product<Element, D, kStep>(s[0], q_tile, memory.k_tile(step));
+        if constexpr (!kFirst)
+          start_columns_product<Element, D, kStep>(acc[0], probabilities[0],
+                                                   memory.v_tile(step - 1));
+        wgmma_wait<kFirst ? 0 : 1>();
+        pin(s[0]);
+        float correction[1][2];
+        softmax_step<kDocuments, kAlibi>(s, row_max, row_sum, correction, scale_log2,
+                                         first_key + kStep > group_query, group_query + warp_row,
+                                         first_key, first_keys, first_key < warp_last_begin, slope);
+        if constexpr (kDropout)
+          drop_rows<kN>(s[0], load_word(memory.mask(step, row) + threadIdx.x % 128 * 4));
+        if constexpr (!kFirst) {
+          wgmma_wait<0>();
+          pin(acc[0]);
+          release(step - 1);
+          // Most steps leave all maxima as they are. Few results are multiplied by 1 as fast as they are
+          // skipped.
+          const bool keeps_maxima = D > 64 && __all_sync(0xFFFFFFFFu, correction[0][0] == 1.0F &&
+                                                                          correction[0][1] == 1.0F);
+          if (!keeps_maxima) {
+#pragma unroll
+            for (int n = 0; n < D / 8; ++n) {
+#pragma unroll
+              for (int j = 0; j < 4; ++j) acc[0][n][j] *= correction[0][j / 2];
+            }
+          }
+        }
+        round_to_operand<Element, 1, kN>(probabilities, s);
+      };
+      iterate(std::true_type{}, active_begin);
+      for (int tile = active_begin + 1; tile < active_end; ++tile) iterate(std::false_type{}, tile);
+      wgmma_fence();
+      start_columns_product<Element, D, kStep>(acc[0], probabilities[0],
+                                               memory.v_tile(active_end - 1 + to_use));
+      float inverse[1][2];
+      finish_rows<kDropout>(inverse[0], p, item.bh, group_query + warp_row, row_max[0], row_sum[0]);
+      wgmma_wait<0>();
+      pin(acc[0]);
+      release(active_end - 1 + to_use);
+      // After this barrier no thread reads the group's queries; the results take their place.
+      sync_warpgroup();
+#pragma unroll
+      for (int n = 0; n < D / 8; ++n) {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) acc[0][n][j] *= inverse[0][j / 2];
+      }
+      uint32_t results[1][D / 16][4];
+      round_to_operand<Element, 1, D / 8>(results, acc);
+#pragma unroll
+      for (int k = 0; k < D / 16; ++k)
+        store_matrices(q_tile.at(warp_row + (lane & 15), 2 * k + (lane >> 4)), results[0][k]);
+      fence_shared_async();
+    }
+    __syncwarp();
+    if (lane == 0) arrive(memory.results_full(query_tile));
+    pass(active_end, end);
+  }
+}
+
+#endif  // sm_90a
+
+}  // namespace weft::cuda::attention

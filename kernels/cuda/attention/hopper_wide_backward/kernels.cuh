@@ -1,0 +1,46 @@
+// Attention backward on Hopper for tiles of 160 columns: the two kernels of mma_sync/backward.cuh with TMA copies and
+// wgmma, because the sums of dK and dV leave no registers for dQ. The query kernel runs first. It also forms delta and the
+// scaled lse, which the key kernel reads. All probabilities and score gradients stay in registers: scores are computed
+// with the owned side as rows, which makes them the left operand of the product that sums over the streamed side. A
+// warpgroup queues the two score products of a step behind the previous step's sums; its elementwise work overlaps with
+// the products of the other warpgroups.
+#pragma once
+
+#include "kernels/cuda/attention/arguments/launch.h"
+#include "kernels/cuda/attention/hopper/launch.h"
+#include "kernels/cuda/attention/hopper_wide_backward/key.cuh"
+#include "kernels/cuda/attention/hopper_wide_backward/query.cuh"
+
+namespace weft::cuda::attention {
+
+template <class Shape, bool kDropout>
+void launch_hopper_part(cudaStream_t stream, const Params& p,
+                        void (*kernel)(Params, CUtensorMap, CUtensorMap),
+                        const CUtensorMap& qkv_map, const CUtensorMap& dout_map, const char* name) {
+  constexpr int kSharedBytes = Shape::shared_bytes(2, kDropout);
+  allow_shared_memory(reinterpret_cast<const void*>(kernel), kSharedBytes, name);
+  const int num_tiles = (p.T + Shape::kOwned - 1) / Shape::kOwned;
+  kernel<<<num_tiles * p.B * p.H, Shape::kThreads, kSharedBytes, stream>>>(p, qkv_map, dout_map);
+  check_launch(name);
+}
+
+// Launches nothing and returns false where the kernels cannot run.
+template <class QueryShape, class KeyShape, bool kDropout, bool kDocuments, bool kAlibi>
+bool launch_backward_hopper(cudaStream_t stream, const Params& p) {
+  const auto query_kernel =
+      attention_backward_query_hopper_kernel<QueryShape, kDropout, kDocuments, kAlibi>;
+  const auto key_kernel =
+      attention_backward_key_hopper_kernel<KeyShape, kDropout, kDocuments, kAlibi>;
+  static const bool usable = runs_on_hopper(reinterpret_cast<const void*>(query_kernel));
+  if (!usable) return false;
+  const int head_size = head_size_of<QueryShape>(p);
+  const CUtensorMap qkv_map = tensor_map(p.qkv, QueryShape::D, head_size, 3 * p.H, p.T, p.B);
+  const CUtensorMap dout_map = tensor_map(p.dout, QueryShape::D, head_size, p.H, p.T, p.B);
+  launch_hopper_part<QueryShape, kDropout>(stream, p, query_kernel, qkv_map, dout_map,
+                                           "attention_backward_query_hopper_kernel");
+  launch_hopper_part<KeyShape, kDropout>(stream, p, key_kernel, qkv_map, dout_map,
+                                         "attention_backward_key_hopper_kernel");
+  return true;
+}
+
+}  // namespace weft::cuda::attention
