@@ -35,16 +35,126 @@ __device__ inline void finish_rows(float (&inverse)[2], const Params& p, int bh,
   }
 }
 
+// Multiplies results by the corrections of their rows. Most steps leave all maxima as they are. Few results are
+// multiplied by 1 as fast as they are skipped.
+template <int D>
+__device__ inline void correct(float (&results)[D / 8][4], const float (&correction)[2]) {
+  const bool keeps_maxima =
+      D > 64 && __all_sync(0xFFFFFFFFu, correction[0] == 1.0F && correction[1] == 1.0F);
+  if (!keeps_maxima) {
+#pragma unroll
+    for (int n = 0; n < D / 8; ++n) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) results[n][j] *= correction[j / 2];
+    }
+  }
+}
+
+// Puts a warp's results where its queries were.
+template <int D>
+__device__ inline void put_results(PanelTile<D, 64> tile, int warp_row,
+                                   const uint32_t (&results)[D / 16][4]) {
+  const int lane = threadIdx.x & 31;
+#pragma unroll
+  for (int k = 0; k < D / 16; ++k)
+    store_matrices(tile.at(warp_row + (lane & 15), 2 * k + (lane >> 4)), results[k]);
+  fence_shared_async();
+}
+
+// Tells that this warp has read a step's stage.
+template <class Memory>
+__device__ inline void release(const Memory& memory, int step) {
+  if ((threadIdx.x & 31) == 0) arrive(memory.stages().empty(step));
+}
+
+// Tiles of keys. The step of a tile is its number plus `to_step`.
+struct KeyTiles {
+  int begin, end, to_step;
+};
+
+// Releases tiles of keys unread.
+template <class Memory>
+__device__ inline void pass(const Memory& memory, KeyTiles tiles) {
+  for (int tile = tiles.begin; tile < tiles.end; ++tile) {
+    memory.stages().wait_full(tile + tiles.to_step);
+    __syncwarp();
+    release(memory, tile + tiles.to_step);
+  }
+}
+
+// Lets a warpgroup's 64 queries, which lie in a tile of shared memory, attend to tiles of keys.
+template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
+__device__ inline void attend_to(const Params& p, const ForwardMemory<Shape, kDropout>& memory,
+                                 const ForwardItem& item, PanelTile<Shape::D, 64> q_tile, int row,
+                                 int group_query, KeyTiles tiles, float scale_log2) {
+  using Element = typename Shape::Element;
+  constexpr int D = Shape::D, kStep = Shape::kStep, kN = kStep / 8;
+  const int warp_row = threadIdx.x / 32 % 4 * 16;
+  const float slope = slope_of<kAlibi>(p, item.bh - item.b * p.H, p.scale);
+  int first_keys[1][2];
+  [[maybe_unused]] int warp_last_begin = 0;  // of the document of the warp's last query
+  if constexpr (kDocuments) {
+    load_first_keys(first_keys, p, item.b, group_query + warp_row);
+    warp_last_begin = uniform(first_key_of(p, item.b, group_query + warp_row + 15));
+  }
+  float acc[1][D / 8][4] = {};
+  float row_max[1][2] = {{-INFINITY, -INFINITY}}, row_sum[1][2] = {};
+  uint32_t probabilities[1][kN / 2][4];
+  // No product may run from one iteration into the next: ptxas would serialise them all.
+  const auto iterate = [&](auto is_first, int tile) {
+    constexpr bool kFirst = decltype(is_first)::value;
+    const int step = tile + tiles.to_step, first_key = tile * kStep;
+    float s[1][kN][4];
+    memory.stages().wait_full(step);
+    wgmma_fence();
+    start_rows_product<Element, D, kStep>(s[0], q_tile, memory.k_tile(step));
+    if constexpr (!kFirst)
+      start_columns_product<Element, D, kStep>(acc[0], probabilities[0], memory.v_tile(step - 1));
+    wgmma_wait<kFirst ? 0 : 1>();
+    pin(s[0]);
+    float correction[1][2];
+    softmax_step<kDocuments, kAlibi>(s, row_max, row_sum, correction, scale_log2,
+                                     first_key + kStep > group_query, group_query + warp_row,
+                                     first_key, first_keys, first_key < warp_last_begin, slope);
+    if constexpr (kDropout)
+      drop_rows<kN>(s[0], load_word(memory.mask(step, row) + threadIdx.x % 128 * 4));
+    if constexpr (!kFirst) {
+      wgmma_wait<0>();
+      pin(acc[0]);
+      release(memory, step - 1);
+      correct<D>(acc[0], correction[0]);
+    }
+    round_to_operand<Element, 1, kN>(probabilities, s);
+  };
+  iterate(std::true_type{}, tiles.begin);
+  for (int tile = tiles.begin + 1; tile < tiles.end; ++tile) iterate(std::false_type{}, tile);
+  wgmma_fence();
+  start_columns_product<Element, D, kStep>(acc[0], probabilities[0],
+                                           memory.v_tile(tiles.end - 1 + tiles.to_step));
+  float inverse[2];
+  finish_rows<kDropout>(inverse, p, item.bh, group_query + warp_row, row_max[0], row_sum[0]);
+  wgmma_wait<0>();
+  pin(acc[0]);
+  release(memory, tiles.end - 1 + tiles.to_step);
+  // After this barrier no thread reads the group's queries; the results take their place.
+  sync_warpgroup();
+#pragma unroll
+  for (int n = 0; n < D / 8; ++n) {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) acc[0][n][j] *= inverse[j / 2];
+  }
+  uint32_t results[1][D / 16][4];
+  round_to_operand<Element, 1, D / 8>(results, acc);
+  put_results<D>(q_tile, warp_row, results[0]);
+}
+
+// Takes item after item, for one of the warpgroups that multiply.
 template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
 __device__ inline void attend(const Params& p, const ForwardMemory<Shape, kDropout>& memory,
                               int group) {
-  using Element = typename Shape::Element;
-  constexpr int D = Shape::D, kStep = Shape::kStep, kN = kStep / 8;
-  const int lane = threadIdx.x & 31, warp_row = threadIdx.x / 32 % 4 * 16;
+  constexpr int kStep = Shape::kStep;
+  const int lane = threadIdx.x & 31;
   const float scale_log2 = p.scale * kLog2E;
-  const auto release = [&](int step) {
-    if (lane == 0) arrive(memory.stages().empty(step));
-  };
   int first_use = 0;  // of the item's first stage
   for (int i = 0;; ++i) {
     memory.items().wait_full(i);
@@ -64,92 +174,17 @@ __device__ inline void attend(const Params& p, const ForwardMemory<Shape, kDropo
     const int active_end = is_active ? group_query / kStep + 1 : end;
     const int to_use = first_use - item.first_step;
     first_use += end - item.first_step;
-    // Releases tiles [from, to) unread.
-    const auto pass = [&](int from, int to) {
-      for (int tile = from; tile < to; ++tile) {
-        memory.stages().wait_full(tile + to_use);
-        __syncwarp();
-        release(tile + to_use);
-      }
-    };
-    if (kDocuments || !is_active) pass(item.first_step, active_begin);
+    if (kDocuments || !is_active) pass(memory, KeyTiles{item.first_step, active_begin, to_use});
     memory.queries().wait_full(query_tile);
-    const PanelTile<D, 64> q_tile = memory.q_tile(query_tile);
+    const PanelTile<Shape::D, 64> q_tile = memory.q_tile(query_tile);
     if (is_active) {
-      const float slope = slope_of<kAlibi>(p, item.bh - item.b * p.H, p.scale);
-      int first_keys[1][2];
-      [[maybe_unused]] int warp_last_begin = 0;  // of the document of the warp's last query
-      if constexpr (kDocuments) {
-        load_first_keys(first_keys, p, item.b, group_query + warp_row);
-        warp_last_begin = uniform(first_key_of(p, item.b, group_query + warp_row + 15));
-      }
-      float acc[1][D / 8][4] = {};
-      float row_max[1][2] = {{-INFINITY, -INFINITY}}, row_sum[1][2] = {};
-      uint32_t probabilities[1][kN / 2][4];
-      // No product may run from one iteration into the next: ptxas would serialise them all.
-      const auto iterate = [&](auto is_first, int tile) {
-        constexpr bool kFirst = decltype(is_first)::value;
-        const int step = tile + to_use, first_key = tile * kStep;
-        float s[1][kN][4];
-        memory.stages().wait_full(step);
-        wgmma_fence();
-        start_rows_product<Element, D, kStep>(s[0], q_tile, memory.k_tile(step));
-        if constexpr (!kFirst)
-          start_columns_product<Element, D, kStep>(acc[0], probabilities[0],
-                                                   memory.v_tile(step - 1));
-        wgmma_wait<kFirst ? 0 : 1>();
-        pin(s[0]);
-        float correction[1][2];
-        softmax_step<kDocuments, kAlibi>(s, row_max, row_sum, correction, scale_log2,
-                                         first_key + kStep > group_query, group_query + warp_row,
-                                         first_key, first_keys, first_key < warp_last_begin, slope);
-        if constexpr (kDropout)
-          drop_rows<kN>(s[0], load_word(memory.mask(step, row) + threadIdx.x % 128 * 4));
-        if constexpr (!kFirst) {
-          wgmma_wait<0>();
-          pin(acc[0]);
-          release(step - 1);
-          // Most steps leave all maxima as they are. Few results are multiplied by 1 as fast as they are
-          // skipped.
-          const bool keeps_maxima = D > 64 && __all_sync(0xFFFFFFFFu, correction[0][0] == 1.0F &&
-                                                                          correction[0][1] == 1.0F);
-          if (!keeps_maxima) {
-#pragma unroll
-            for (int n = 0; n < D / 8; ++n) {
-#pragma unroll
-              for (int j = 0; j < 4; ++j) acc[0][n][j] *= correction[0][j / 2];
-            }
-          }
-        }
-        round_to_operand<Element, 1, kN>(probabilities, s);
-      };
-      iterate(std::true_type{}, active_begin);
-      for (int tile = active_begin + 1; tile < active_end; ++tile) iterate(std::false_type{}, tile);
-      wgmma_fence();
-      start_columns_product<Element, D, kStep>(acc[0], probabilities[0],
-                                               memory.v_tile(active_end - 1 + to_use));
-      float inverse[1][2];
-      finish_rows<kDropout>(inverse[0], p, item.bh, group_query + warp_row, row_max[0], row_sum[0]);
-      wgmma_wait<0>();
-      pin(acc[0]);
-      release(active_end - 1 + to_use);
-      // After this barrier no thread reads the group's queries; the results take their place.
-      sync_warpgroup();
-#pragma unroll
-      for (int n = 0; n < D / 8; ++n) {
-#pragma unroll
-        for (int j = 0; j < 4; ++j) acc[0][n][j] *= inverse[0][j / 2];
-      }
-      uint32_t results[1][D / 16][4];
-      round_to_operand<Element, 1, D / 8>(results, acc);
-#pragma unroll
-      for (int k = 0; k < D / 16; ++k)
-        store_matrices(q_tile.at(warp_row + (lane & 15), 2 * k + (lane >> 4)), results[0][k]);
-      fence_shared_async();
+      attend_to<Shape, kDropout, kDocuments, kAlibi>(p, memory, item, q_tile, row, group_query,
+                                                     {active_begin, active_end, to_use},
+                                                     scale_log2);
     }
     __syncwarp();
     if (lane == 0) arrive(memory.results_full(query_tile));
-    pass(active_end, end);
+    pass(memory, KeyTiles{active_end, end, to_use});
   }
 }
 
