@@ -2,7 +2,7 @@
 // its speed (default: both).
 //
 // Also builds without CMake: nvcc -std=c++20 -O3 -I. -gencode arch=compute_90a,code=sm_90a
-// tests/bench/attention_bench.cu kernels/cuda/attention/*.cu kernels/cuda/attention/instances/*.cu
+// tests/bench/attention_bench.cu $(find kernels/cuda/attention -name '*.cu')
 // -o weft_attention_bench
 //
 // TF/s counts the causal half: forward 2*B*T^2*H*D, backward 5*B*T^2*H*D operations (two and five

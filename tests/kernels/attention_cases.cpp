@@ -295,7 +295,7 @@ std::vector<Shape> shapes_with_documents(Sizes sizes) {
   return shapes;
 }
 
-// Heads that fill no tile of the kernels (kernels/cuda/attention/params.h): the smallest, those on either side of
+// Heads that fill no tile of the kernels (kernels/cuda/attention/arguments/params.h): the smallest, those on either side of
 // the tile of 96 columns, and the largest; with all that attention has.
 std::vector<Shape> shapes_of_other_heads() {
   constexpr bool kRandom = true, kSlopes = true;

@@ -97,7 +97,7 @@ Values repeated_values(int64_t n, DType x) {
   return values;
 }
 
-// In such a batch each block of the GPU's has several items, one after the other (kernels/cuda/attention/forward_copies.cuh);
+// In such a batch each block of the GPU's has several items, one after the other (kernels/cuda/attention/hopper_forward/copies.cuh);
 // for a row alone it has at most one.
 TEST(CudaAttention, ResultsOfALargeBatchAreThoseOfEachRowAlone) {
   const auto backend = create_cuda_backend(0, "");

@@ -39,7 +39,7 @@ std::string text_of(const std::string& name_or_path) {
 
 int64_t DeviceProfile::workspace_bytes(const ModelShape& shape, int64_t tp_size) const {
   // Attention keeps two numbers per head and token; where heads are of up to 128, its backward sums the queries' gradients
-  // of some heads in fp32 (kernels/cuda/attention/turns.cuh). Without flash kernels it keeps scores of some heads. The
+  // of some heads in fp32 (kernels/cuda/attention/backward_workspace/turns.cuh). Without flash kernels it keeps scores of some heads. The
   // embedding's backward sorts the tokens and sums pieces of 32 rows (kernels/cuda, *_scratch_bytes). Operations take the
   // same workspace one after the other.
   const int64_t H = shape.num_heads / tp_size;
@@ -54,7 +54,7 @@ int64_t DeviceProfile::workspace_bytes(const ModelShape& shape, int64_t tp_size)
                                : std::min(shape.micro_batch_size * H,
                                           std::max((16 << 20) / std::max<int64_t>(sums_of_head, 1),
                                                    320 / num_tiles + 2));
-  // The gradient of the bias has up to three rows of sums for each tile (kernels/cuda/attention/bias_sums.h).
+  // The gradient of the bias has up to three rows of sums for each tile (kernels/cuda/attention/backward_workspace/bias_sums.h).
   const int64_t bias_sums = shape.attention_sums_qkv_bias()
                                 ? shape.micro_batch_size * H * 3 * num_tiles * columns * 4
                                 : 0;

@@ -37,7 +37,7 @@ inline DropoutArgs dropout_args(const Dropout& dropout) {
           dropout_threshold(dropout.p), dropout_scale(dropout.p)};
 }
 
-// Where partial sums of the gradient of a bias lie (bias_sums.h): rows of H heads of as many columns as a tile has. They
+// Where partial sums of the gradient of a bias lie (backward_workspace/bias_sums.h): rows of H heads of as many columns as a tile has. They
 // are null where nobody wants them.
 struct BiasSums {
   float* of_queries = nullptr;  // (B, query_rows, H, columns)
@@ -73,11 +73,11 @@ struct Params {
   const int2* document_bounds = nullptr;  // (B,T): begin and end of each token's document, or null
   const float* slopes = nullptr;          // (H) of ALiBi, or null
   int head_size = 0;                      // D of the tensors
-  // Sums of dQ and whose turn it is to add (turns.cuh), backward on Hopper only.
+  // Sums of dQ and whose turn it is to add (backward_workspace/turns.cuh), backward on Hopper only.
   float* dq_sums = nullptr;  // (num_slots, blocks, 64 * D)
   int* turns = nullptr;      // the ticket and (num_slots, blocks)
   int num_slots = 0, num_turns = 0;
-  int heads_together = 1;  // whose items are taken in turn (turns.cuh)
+  int heads_together = 1;  // whose items are taken in turn
   BiasSums bias;           // backward on Hopper only
 };
 

@@ -1,10 +1,10 @@
 // Attention backward on Hopper in one kernel with five products: a block owns 128 keys, sums their dK and
 // dV over the queries that stream through it, and adds its part of dQ to sums in memory, in a fixed order
-// (turns.cuh). Its blocks stay on their multiprocessors and take one item after the other, so that the
+// (backward_workspace/turns.cuh). Its blocks stay on their multiprocessors and take one item after the other, so that the
 // next item's tiles arrive while the last ones of this item are multiplied.
 //
-// Two warpgroups multiply (backward_products.cuh); the third one's warps copy tiles and bring dQ to memory
-// (backward_sums.cuh), which needs few registers.
+// Two warpgroups multiply (products.cuh); the third one's warps copy tiles and bring dQ to memory
+// (dq_sums.cuh), which needs few registers.
 #pragma once
 
 #include "kernels/cuda/attention/arguments/launch.h"

@@ -14,10 +14,10 @@
 namespace weft::cuda::attention {
 
 template <class Shape, bool kDropout>
-void launch_hopper_part(cudaStream_t stream, const Params& p,
-                        void (*kernel)(Params, CUtensorMap, CUtensorMap),
-                        const CUtensorMap& qkv_map, const CUtensorMap& dout_map, const char* name) {
-  constexpr int kSharedBytes = Shape::shared_bytes(2, kDropout);
+void launch_wide_part(cudaStream_t stream, const Params& p,
+                      void (*kernel)(Params, CUtensorMap, CUtensorMap), const CUtensorMap& qkv_map,
+                      const CUtensorMap& dout_map, const char* name) {
+  constexpr int kSharedBytes = Shape::shared_bytes(kDropout);
   allow_shared_memory(reinterpret_cast<const void*>(kernel), kSharedBytes, name);
   const int num_tiles = (p.T + Shape::kOwned - 1) / Shape::kOwned;
   kernel<<<num_tiles * p.B * p.H, Shape::kThreads, kSharedBytes, stream>>>(p, qkv_map, dout_map);
@@ -25,21 +25,20 @@ void launch_hopper_part(cudaStream_t stream, const Params& p,
 }
 
 // Launches nothing and returns false where the kernels cannot run.
-template <class QueryShape, class KeyShape, bool kDropout, bool kDocuments, bool kAlibi>
-bool launch_backward_hopper(cudaStream_t stream, const Params& p) {
+template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
+bool launch_wide_backward(cudaStream_t stream, const Params& p) {
   const auto query_kernel =
-      attention_backward_query_hopper_kernel<QueryShape, kDropout, kDocuments, kAlibi>;
-  const auto key_kernel =
-      attention_backward_key_hopper_kernel<KeyShape, kDropout, kDocuments, kAlibi>;
+      attention_backward_query_hopper_kernel<Shape, kDropout, kDocuments, kAlibi>;
+  const auto key_kernel = attention_backward_key_hopper_kernel<Shape, kDropout, kDocuments, kAlibi>;
   static const bool usable = runs_on_hopper(reinterpret_cast<const void*>(query_kernel));
   if (!usable) return false;
-  const int head_size = head_size_of<QueryShape>(p);
-  const CUtensorMap qkv_map = tensor_map(p.qkv, QueryShape::D, head_size, 3 * p.H, p.T, p.B);
-  const CUtensorMap dout_map = tensor_map(p.dout, QueryShape::D, head_size, p.H, p.T, p.B);
-  launch_hopper_part<QueryShape, kDropout>(stream, p, query_kernel, qkv_map, dout_map,
-                                           "attention_backward_query_hopper_kernel");
-  launch_hopper_part<KeyShape, kDropout>(stream, p, key_kernel, qkv_map, dout_map,
-                                         "attention_backward_key_hopper_kernel");
+  const int head_size = head_size_of<Shape>(p);
+  const CUtensorMap qkv_map = tensor_map(p.qkv, Shape::D, head_size, 3 * p.H, p.T, p.B);
+  const CUtensorMap dout_map = tensor_map(p.dout, Shape::D, head_size, p.H, p.T, p.B);
+  launch_wide_part<Shape, kDropout>(stream, p, query_kernel, qkv_map, dout_map,
+                                    "attention_backward_query_hopper_kernel");
+  launch_wide_part<Shape, kDropout>(stream, p, key_kernel, qkv_map, dout_map,
+                                    "attention_backward_key_hopper_kernel");
   return true;
 }
 

@@ -12,7 +12,7 @@
 namespace weft::cuda::attention {
 
 template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
-__global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
+__global__ void __launch_bounds__(Shape::kThreads, 1)
     attention_backward_key_hopper_kernel(const Params p,
                                          const __grid_constant__ CUtensorMap qkv_map,
                                          const __grid_constant__ CUtensorMap dout_map) {
@@ -20,8 +20,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   using Element = typename Shape::Element;
   constexpr int D = Shape::D, kStep = Shape::kStep, kN = kStep / 8;
   using StepTile = PanelTile<D, kStep>;
-  using Stages = Ring<Shape::kGroups, Shape::kStages>;
-  __shared__ __align__(8) uint64_t barriers[Stages::kNumBarriers];
+  __shared__ __align__(8) uint64_t barriers[Ring::kNumBarriers];
   extern __shared__ uint8_t shared[];
   const int group = warpgroup_index();
   const uint32_t own_base = aligned_shared(shared);
@@ -30,17 +29,17 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   const PanelTile<D, 64> k_tile{own_base + 2 * group * Shape::kOwnBytes};
   const PanelTile<D, 64> v_tile{k_tile.base + Shape::kOwnBytes};
   const auto q_tile = [&](int step) {
-    return StepTile{stage_base + Stages::stage(step) * 2 * Shape::kStepBytes};
+    return StepTile{stage_base + Ring::stage(step) * 2 * Shape::kStepBytes};
   };
   const auto dout_tile = [&](int step) { return StepTile{q_tile(step).base + Shape::kStepBytes}; };
   const auto rows = [&](int step) {
-    return rows_base + Stages::stage(step) * 2 * kStep * 4;
+    return rows_base + Ring::stage(step) * 2 * kStep * 4;
   };  // lse2, delta
   const uint32_t mask_base = rows_base + Shape::kStages * 2 * kStep * 4;
   const auto mask = [&](int step, int of_group) {
-    return mask_base + Stages::stage(step) * Shape::kMaskBytes + of_group * kMaskTileBytes;
+    return mask_base + Ring::stage(step) * Shape::kMaskBytes + of_group * kMaskTileBytes;
   };
-  const Stages ring{shared_address(barriers)};
+  const Ring ring{shared_address(barriers)};
 
   const int num_tiles = (p.T + Shape::kOwned - 1) / Shape::kOwned;
   const BlockPlace place = block_order(p, num_tiles);

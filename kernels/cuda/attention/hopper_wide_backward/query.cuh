@@ -42,7 +42,7 @@ __device__ inline void row_values(float& lse2, float& delta, const Params& p, in
 }
 
 template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
-__global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
+__global__ void __launch_bounds__(Shape::kThreads, 1)
     attention_backward_query_hopper_kernel(const Params p,
                                            const __grid_constant__ CUtensorMap qkv_map,
                                            const __grid_constant__ CUtensorMap dout_map) {
@@ -50,8 +50,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   using Element = typename Shape::Element;
   constexpr int D = Shape::D, kStep = Shape::kStep, kN = kStep / 8;
   using StepTile = PanelTile<D, kStep>;
-  using Stages = Ring<Shape::kGroups, Shape::kStages>;
-  __shared__ __align__(8) uint64_t barriers[Stages::kNumBarriers];
+  __shared__ __align__(8) uint64_t barriers[Ring::kNumBarriers];
   extern __shared__ uint8_t shared[];
   const int group = warpgroup_index();
   const uint32_t own_base = aligned_shared(shared);
@@ -59,14 +58,14 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   const PanelTile<D, 64> q_tile{own_base + 2 * group * Shape::kOwnBytes};
   const PanelTile<D, 64> dout_tile{q_tile.base + Shape::kOwnBytes};
   const auto k_tile = [&](int step) {
-    return StepTile{stage_base + Stages::stage(step) * 2 * Shape::kStepBytes};
+    return StepTile{stage_base + Ring::stage(step) * 2 * Shape::kStepBytes};
   };
   const auto v_tile = [&](int step) { return StepTile{k_tile(step).base + Shape::kStepBytes}; };
   const uint32_t mask_base = stage_base + Shape::kStages * 2 * Shape::kStepBytes;
   const auto mask = [&](int step, int of_group) {
-    return mask_base + Stages::stage(step) * Shape::kMaskBytes + of_group * kMaskTileBytes;
+    return mask_base + Ring::stage(step) * Shape::kMaskBytes + of_group * kMaskTileBytes;
   };
-  const Stages ring{shared_address(barriers)};
+  const Ring ring{shared_address(barriers)};
 
   const int num_tiles = (p.T + Shape::kOwned - 1) / Shape::kOwned;
   const BlockPlace place = block_order(p, num_tiles);

@@ -7,27 +7,25 @@
 
 namespace weft::cuda::attention {
 
-// kGroups warpgroups own 64 rows each; tiles of kStepRows rows of the other side stream through
-// kStages stages.
-template <typename ElementType, int kHeadSize, int kNumGroups, int kStepRows, int kNumStages,
-          int kMinBlocks>
-struct HopperShape {
+constexpr int kWideGroups = 2;  // warpgroups of a block, which own 64 rows each
+constexpr int kWideStages = 3;  // through which tiles of the other side stream
+
+template <typename ElementType>
+struct WideShape {
   using Element = ElementType;
-  static constexpr int D = kHeadSize;
+  static constexpr int D = 160;
   static constexpr bool kPadded = false;
-  static constexpr int kGroups = kNumGroups;
+  static constexpr int kGroups = kWideGroups, kStages = kWideStages;
   static constexpr int kThreads = 128 * kGroups;
-  static constexpr int kOwned = 64 * kGroups;
-  static constexpr int kStep = kStepRows;
-  static constexpr int kStages = kNumStages;
-  static constexpr int kBlocksPerSm = kMinBlocks;
+  static constexpr int kOwned = 64 * kWideGroups;
+  static constexpr int kStep = 64;                  // rows of a stage
   static constexpr int kOwnBytes = 64 * D * 2;      // one tensor of one warpgroup
   static constexpr int kStepBytes = kStep * D * 2;  // one tensor of one stage
   // With dropout, each warpgroup has a tile of the mask in a stage.
   static_assert(kStep == kMaskTile);
   static constexpr int kMaskBytes = kGroups * kMaskTileBytes;
-  static constexpr int shared_bytes(int num_own, bool dropout) {
-    return kSharedAlignment + num_own * kGroups * kOwnBytes +
+  static constexpr int shared_bytes(bool dropout) {
+    return kSharedAlignment + 2 * kGroups * kOwnBytes +
            kStages * (2 * kStepBytes + 2 * kStep * 4 + (dropout ? kMaskBytes : 0));
   }
 };
@@ -35,11 +33,10 @@ struct HopperShape {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
 // The ring of stages through which the streamed tiles pass. Thread 0 starts the copies; every warp
-// reports when it has read a stage. Steps are counted from 0. A stage is refilled kLag steps after its
+// reports when it has read a stage. Steps are counted from 0. A stage is refilled one step after its
 // use, so that warpgroups may be that far apart before thread 0 has to wait.
-template <int kGroups, int kStages>
 struct Ring {
-  static constexpr int kLag = kStages > 3 ? 2 : 1;
+  static constexpr int kStages = kWideStages;
   uint32_t barriers;  // full[kStages], empty[kStages], own tiles
 
   static constexpr int kNumBarriers = 2 * kStages + 1;
@@ -55,7 +52,7 @@ struct Ring {
     if (threadIdx.x == 0) {
       for (int stage = 0; stage < kStages; ++stage) {
         init_barrier(full(stage), 1);
-        init_barrier(empty(stage), 4 * kGroups);
+        init_barrier(empty(stage), 4 * kWideGroups);
       }
       init_barrier(own(), 1);
       fence_initialised_barriers();
@@ -71,11 +68,11 @@ struct Ring {
   __device__ void release(int step) const {
     if ((threadIdx.x & 31) == 0) arrive(empty(step));
   }
-  // Call this during `step`, after this warp has released step - kLag.
+  // Call this during `step`, after this warp has released the step before.
   template <class Load>
   __device__ void refill(int step, int num_steps, Load load) const {
     if (threadIdx.x < 32) {
-      const int old = step - kLag;
+      const int old = step - 1;
       if (threadIdx.x == 0 && old >= 0 && old + kStages < num_steps) {
         wait_barrier(empty(old), static_cast<uint32_t>(old) / kStages & 1);
         load(old + kStages);

@@ -38,8 +38,7 @@ struct BackwardShapes<Element, 128> {
 };
 template <typename Element>
 struct BackwardShapes<Element, 160> {
-  using HopperQuery = HopperShape<Element, 160, 2, 64, 3, 1>;
-  using HopperKey = HopperShape<Element, 160, 2, 64, 3, 1>;
+  using Wide = WideShape<Element>;
   using Query = BackwardShape<Element, 160, 1, 4, 32, 2>;
   using Key = Query;
   using SmallQuery = Query;
@@ -60,12 +59,8 @@ bool backward_16bit(cudaStream_t stream, const Params& params, bool dropout) {
       is_fused = launch_fused_backward<Fused, drops(), documents(), alibi()>(stream, params);
       if (is_fused) return;
     } else {
-      using HopperQuery = PaddedIf<typename Shapes::HopperQuery, kPadded>;
-      using HopperKey = PaddedIf<typename Shapes::HopperKey, kPadded>;
-      if (launch_backward_hopper<HopperQuery, HopperKey, drops(), documents(), alibi()>(stream,
-                                                                                        params)) {
-        return;
-      }
+      using Wide = PaddedIf<typename Shapes::Wide, kPadded>;
+      if (launch_wide_backward<Wide, drops(), documents(), alibi()>(stream, params)) return;
     }
     const void* kernel = reinterpret_cast<const void*>(
         attention_backward_key_kernel<Key, drops(), documents(), alibi()>);
