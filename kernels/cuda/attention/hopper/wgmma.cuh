@@ -51,15 +51,11 @@ __device__ inline void pin(float (&acc)[kN][4]) {
   asm volatile("{ .reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.m64n" n "k16.f32." type "." type " " sums \
                ", {" a_idxs "}, %" b_idx ", p, 1, 1, 1; }" : tiles : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
 
-// d (64, 8 * kN) = or += a (64, 16) * b (8 * kN, 16)^T, both in shared memory with the summed dimension contiguous.
-template <typename Element, int kN>
-__device__ inline void wgmma_rows(float (&d)[kN][4], uint64_t a, uint64_t b, int accumulate) {
-  if constexpr (kN == 8 && kIsFp16<Element>) WEFT_MULTIPLY_SHARED("f16", "64", WEFT_SUMS64, WEFT_TILES64(d), "32", "33", "34", "0, 0");
-  if constexpr (kN == 8 && !kIsFp16<Element>) WEFT_MULTIPLY_SHARED("bf16", "64", WEFT_SUMS64, WEFT_TILES64(d), "32", "33", "34", "0, 0");
-  if constexpr (kN == 12 && kIsFp16<Element>) WEFT_MULTIPLY_SHARED("f16", "96", WEFT_SUMS96, WEFT_TILES96(d), "48", "49", "50", "0, 0");
-  if constexpr (kN == 12 && !kIsFp16<Element>) WEFT_MULTIPLY_SHARED("bf16", "96", WEFT_SUMS96, WEFT_TILES96(d), "48", "49", "50", "0, 0");
-  if constexpr (kN == 16 && kIsFp16<Element>) WEFT_MULTIPLY_SHARED("f16", "128", WEFT_SUMS128, WEFT_TILES128(d), "64", "65", "66", "0, 0");
-  if constexpr (kN == 16 && !kIsFp16<Element>) WEFT_MULTIPLY_SHARED("bf16", "128", WEFT_SUMS128, WEFT_TILES128(d), "64", "65", "66", "0, 0");
+// d (64, 64) = or += a (64, 16) * b (64, 16)^T, both in shared memory with the summed dimension contiguous.
+template <typename Element>
+__device__ inline void wgmma_rows(float (&d)[8][4], uint64_t a, uint64_t b, int accumulate) {
+  if constexpr (kIsFp16<Element>) WEFT_MULTIPLY_SHARED("f16", "64", WEFT_SUMS64, WEFT_TILES64(d), "32", "33", "34", "0, 0");
+  if constexpr (!kIsFp16<Element>) WEFT_MULTIPLY_SHARED("bf16", "64", WEFT_SUMS64, WEFT_TILES64(d), "32", "33", "34", "0, 0");
 }
 
 // d (64, 8 * kN) = or += a (16, 64)^T * b (16, 8 * kN), both in shared memory with rows contiguous.
@@ -98,22 +94,21 @@ __device__ inline void wgmma_columns(float (&d)[kN][4], const uint32_t (&a)[4], 
 // clang-format on
 
 // acc = A * B^T over D columns. This starts one group of operations, for which the caller waits.
-template <typename Element, int D, int kRows>
-__device__ inline void start_rows_product(float (&acc)[kRows / 8][4], PanelTile<D, 64> a,
-                                          PanelTile<D, kRows> b) {
+template <typename Element, int D>
+__device__ inline void start_rows_product(float (&acc)[8][4], PanelTile<D, 64> a,
+                                          PanelTile<D, 64> b) {
 #pragma unroll
   for (int k = 0; k < D / 16; ++k)
     wgmma_rows<Element>(acc, a.rows_operand(k), b.rows_operand(k), k > 0);
   wgmma_commit();
 }
 
-// acc += A * B over kRows rows, with A in registers.
-template <typename Element, int D, int kRows>
-__device__ inline void start_columns_product(float (&acc)[D / 8][4],
-                                             const uint32_t (&a)[kRows / 16][4],
-                                             PanelTile<D, kRows> b) {
+// acc += A * B over 64 rows, with A in registers.
+template <typename Element, int D>
+__device__ inline void start_columns_product(float (&acc)[D / 8][4], const uint32_t (&a)[4][4],
+                                             PanelTile<D, 64> b) {
 #pragma unroll
-  for (int k = 0; k < kRows / 16; ++k) wgmma_columns<Element>(acc, a[k], b.columns_operand(k));
+  for (int k = 0; k < 4; ++k) wgmma_columns<Element>(acc, a[k], b.columns_operand(k));
   wgmma_commit();
 }
 

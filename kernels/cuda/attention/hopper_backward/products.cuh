@@ -72,8 +72,8 @@ __device__ inline void multiply_tiles(const Params& p,
         const uint32_t rows_of_delta = rows_of_lse2 + Shape::kStep * 4;
         float s[1][kN][4], dp[kN][4], lse2[kN][2], delta[kN][2];
         wgmma_fence();
-        start_rows_product<Element, D, 64>(s[0], k_tile, memory.q_tile(step));
-        start_rows_product<Element, D, 64>(dp, v_tile, memory.dout_tile(step));
+        start_rows_product<Element, D>(s[0], k_tile, memory.q_tile(step));
+        start_rows_product<Element, D>(dp, v_tile, memory.dout_tile(step));
         tile.load_rows(lse2, rows_of_lse2);
         wgmma_wait<1>();
         pin(s[0]);
@@ -81,7 +81,7 @@ __device__ inline void multiply_tiles(const Params& p,
         uint32_t probabilities[1][kN / 2][4], ds[1][kN / 2][4];
         tile.round_kept(probabilities, s);
         wgmma_fence();
-        start_columns_product<Element, D, 64>(dv[0], probabilities[0], memory.dout_tile(step));
+        start_columns_product<Element, D>(dv[0], probabilities[0], memory.dout_tile(step));
         if constexpr (kEarlyDelta) tile.load_rows(delta, rows_of_delta);
         wgmma_wait<1>();
         pin(dp);
@@ -89,7 +89,7 @@ __device__ inline void multiply_tiles(const Params& p,
         tile.to_gradients(s[0], dp, delta);
         round_to_operand<Element, 1, kN>(ds, s);
         wgmma_fence();
-        start_columns_product<Element, D, 64>(dk[0], ds[0], memory.q_tile(step));
+        start_columns_product<Element, D>(dk[0], ds[0], memory.q_tile(step));
         exchange.store(step, warp_row, ds[0]);
       }
       if (exchange.forms_dq(step)) exchange.form_dq(i, step);

@@ -107,9 +107,9 @@ __device__ inline void attend_to(const Params& p, const ForwardMemory<Shape, kDr
     float s[1][kN][4];
     memory.stages().wait_full(step);
     wgmma_fence();
-    start_rows_product<Element, D, kStep>(s[0], q_tile, memory.k_tile(step));
+    start_rows_product<Element, D>(s[0], q_tile, memory.k_tile(step));
     if constexpr (!kFirst)
-      start_columns_product<Element, D, kStep>(acc[0], probabilities[0], memory.v_tile(step - 1));
+      start_columns_product<Element, D>(acc[0], probabilities[0], memory.v_tile(step - 1));
     wgmma_wait<kFirst ? 0 : 1>();
     pin(s[0]);
     float correction[1][2];
@@ -129,8 +129,8 @@ __device__ inline void attend_to(const Params& p, const ForwardMemory<Shape, kDr
   iterate(std::true_type{}, tiles.begin);
   for (int tile = tiles.begin + 1; tile < tiles.end; ++tile) iterate(std::false_type{}, tile);
   wgmma_fence();
-  start_columns_product<Element, D, kStep>(acc[0], probabilities[0],
-                                           memory.v_tile(tiles.end - 1 + tiles.to_step));
+  start_columns_product<Element, D>(acc[0], probabilities[0],
+                                    memory.v_tile(tiles.end - 1 + tiles.to_step));
   float inverse[2];
   finish_rows<kDropout>(inverse, p, item.bh, group_query + warp_row, row_max[0], row_sum[0]);
   wgmma_wait<0>();

@@ -101,8 +101,8 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
     float s[1][kN][4], dp[1][kN][4];
     ring.wait(step);
     wgmma_fence();
-    start_rows_product<Element, D, kStep>(s[0], k_tile, q_tile(step));
-    start_rows_product<Element, D, kStep>(dp[0], v_tile, dout_tile(step));
+    start_rows_product<Element, D>(s[0], k_tile, q_tile(step));
+    start_rows_product<Element, D>(dp[0], v_tile, dout_tile(step));
     // The bits are read twice: registers are scarce in between.
     const auto read_kept = [&] {
       uint32_t words[kStep / 16];
@@ -165,7 +165,7 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
       round_to_operand<Element, 1, kN>(probabilities, s);
     }
     wgmma_fence();
-    start_columns_product<Element, D, kStep>(dv[0], probabilities[0], dout_tile(step));
+    start_columns_product<Element, D>(dv[0], probabilities[0], dout_tile(step));
     wgmma_wait<1>();  // dp is complete, dv is not
     pin(dp[0]);
     if constexpr (kDropout) drop_columns<kN>(dp[0], read_kept());
@@ -181,7 +181,7 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
     uint32_t ds[1][kN / 2][4];
     round_to_operand<Element, 1, kN>(ds, s);
     wgmma_fence();
-    start_columns_product<Element, D, kStep>(dk[0], ds[0], q_tile(step));
+    start_columns_product<Element, D>(dk[0], ds[0], q_tile(step));
     ring.refill(step, num_steps, load_queries);
     wgmma_wait<0>();
     pin(dk[0]);

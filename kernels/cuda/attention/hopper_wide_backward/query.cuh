@@ -125,8 +125,8 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
     float s[1][kN][4], dp[1][kN][4];
     ring.wait(step);
     wgmma_fence();
-    start_rows_product<Element, D, kStep>(s[0], q_tile, k_tile(step));
-    start_rows_product<Element, D, kStep>(dp[0], dout_tile, v_tile(step));
+    start_rows_product<Element, D>(s[0], q_tile, k_tile(step));
+    start_rows_product<Element, D>(dp[0], dout_tile, v_tile(step));
     wgmma_wait<1>();
     pin(s[0]);
     const int lane_query = group_query + warp_row + (lane >> 2) - (lane & 3) * 2;
@@ -176,7 +176,7 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
     uint32_t ds[1][kN / 2][4];
     round_to_operand<Element, 1, kN>(ds, s);
     wgmma_fence();
-    start_columns_product<Element, D, kStep>(dq[0], ds[0], k_tile(step));
+    start_columns_product<Element, D>(dq[0], ds[0], k_tile(step));
     ring.refill(step, num_steps, load_keys);
     wgmma_wait<0>();
     pin(dq[0]);
