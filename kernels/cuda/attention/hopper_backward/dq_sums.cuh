@@ -1,7 +1,7 @@
 // The part of backward on Hopper that adds an item's dQ to those of other items: one warp for each
 // warpgroup brings the sums of its blocks to memory when their turn has come (turns.cuh), while the
-// warpgroup goes on. The last item's turn reads the finished sums back and writes dQ. One more warp sums its columns
-// where the gradient of a bias is wanted (bias_sums.h).
+// warpgroup goes on. The last item's turn reads the finished sums back and writes dQ. Where the gradient of a bias
+// is wanted, one more warp sums dQ's columns (dq_columns.cuh).
 #pragma once
 
 #include "kernels/cuda/attention/arguments/head_view.cuh"
