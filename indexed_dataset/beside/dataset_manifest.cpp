@@ -87,8 +87,8 @@ std::optional<StoredManifest> read_dataset_manifest(const std::filesystem::path&
     StoredManifest manifest;
     manifest.json = parse_json<Json>(text);
     const Json& json = manifest.json;
-    manifest.num_documents = json_integer(json.at("dataset").at("documents"));
-    manifest.num_tokens = json_integer(json.at("dataset").at("tokens"));
+    manifest.num_documents = json_integer_at(json.at("dataset"), "documents");
+    manifest.num_tokens = json_integer_at(json.at("dataset"), "tokens");
     if (std::min(manifest.num_documents, manifest.num_tokens) < 0 ||
         std::max(manifest.num_documents, manifest.num_tokens) > kMaxCount) {
       throw std::runtime_error("a dataset of a size that none has");

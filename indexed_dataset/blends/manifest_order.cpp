@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
-#include <type_traits>
 
 #include "indexed_dataset/blends/blend_json.h"
 #include "indexed_dataset/process/json_integer.h"
@@ -13,17 +12,18 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Returns nothing if the value is absent or null.
+// Returns nothing if the value is absent or null. Integers are found by find_json_integer().
 template <typename T>
 std::optional<T> find_value(const Json& arguments, const char* name) {
   const auto found = arguments.find(name);
   if (found == arguments.end() || found->is_null()) return std::nullopt;
-  if constexpr (std::is_same_v<T, int64_t>)
-    return json_integer_at(arguments, name);
-  else if constexpr (std::is_same_v<T, std::vector<int64_t>>)
-    return json_integers(*found);
-  else
-    return found->get<T>();
+  return found->get<T>();
+}
+
+std::vector<int64_t> find_integers(const Json& arguments, const char* name) {
+  const auto found = arguments.find(name);
+  if (found == arguments.end() || found->is_null()) return {};
+  return json_integers_at(arguments, name);
 }
 
 // Megatron writes a list; one dataset may stand alone as a text.
@@ -32,10 +32,6 @@ std::vector<std::string> find_list(const Json& arguments, const char* name) {
   if (found == arguments.end() || found->is_null()) return {};
   if (found->is_string()) return {found->get<std::string>()};
   return found->get<std::vector<std::string>>();
-}
-
-std::vector<int64_t> find_integers(const Json& arguments, const char* name) {
-  return find_value<std::vector<int64_t>>(arguments, name).value_or(std::vector<int64_t>());
 }
 
 std::string find_text(const Json& arguments, const char* name) {
@@ -142,18 +138,17 @@ CurriculumOptions curriculum_from(const Json& arguments) {
   CurriculumOptions options;
   options.schedule_type = find_text(arguments, "curriculum_schedule_type");
   if (options.schedule_type.empty()) return options;
-  const auto read = [&](const char* name, auto& value) {
-    using Value = std::remove_reference_t<decltype(value)>;
-    value = find_value<Value>(arguments, name).value_or(value);
+  const auto read = [&](const char* name, int64_t& value) {
+    value = find_json_integer(arguments, name).value_or(value);
   };
-  read("curriculum_mode", options.mode);
+  options.mode = find_value<std::string>(arguments, "curriculum_mode").value_or(options.mode);
   read("curriculum_min_difficulty", options.min_difficulty);
   read("curriculum_max_difficulty", options.max_difficulty);
   read("curriculum_total_step", options.total_step);
   read("curriculum_difficulty_step", options.difficulty_step);
   read("curriculum_root_degree", options.root_degree);
-  read("curriculum_difficulty", options.difficulty);
-  read("curriculum_max_step", options.max_step);
+  options.difficulty = find_integers(arguments, "curriculum_difficulty");
+  options.max_step = find_integers(arguments, "curriculum_max_step");
   return options;
 }
 

@@ -59,9 +59,9 @@ EpochPlan plan_of(const Json& stamp) {
   plan.num_tokens_per_epoch = json_integer_at(stamp, "tokens_per_epoch");
   plan.num_epochs = json_integer_at(stamp, "epochs");
   plan.num_samples = json_integer_at(stamp, "samples");
-  const Json& before_last = stamp.at("samples_before_last_epoch");
-  plan.separate_last_epoch = !before_last.is_null();
-  if (plan.separate_last_epoch) plan.num_samples_before_last_epoch = json_integer(before_last);
+  plan.separate_last_epoch = !stamp.at("samples_before_last_epoch").is_null();
+  if (plan.separate_last_epoch)
+    plan.num_samples_before_last_epoch = json_integer_at(stamp, "samples_before_last_epoch");
   return plan;
 }
 
@@ -84,7 +84,12 @@ HeldIndex map_index(const fs::path& folder, const CacheNames& names, const Epoch
   const auto mapped = std::make_shared<const MappedIndex>(
       MappedIndex{NpyArray(folder / names.document_index), NpyArray(folder / names.sample_index),
                   NpyArray(folder / names.shuffle_index)});
-  const int64_t num_positions = plan.num_epochs * (options.range.end - options.range.begin);
+  // The plan may be that of a damaged stamp.
+  int64_t num_positions = 0, num_rows = 0;
+  if (__builtin_mul_overflow(plan.num_epochs, options.range.end - options.range.begin,
+                             &num_positions) ||
+      __builtin_add_overflow(plan.num_samples, 1, &num_rows))
+    throw std::runtime_error("its numbers of epochs and samples cannot be counted with");
   HeldIndex held{.view = {.plan = plan,
                           .document_index = mapped->document_index.values<int32_t>(),
                           .sample_index = {},
@@ -101,7 +106,7 @@ HeldIndex map_index(const fs::path& folder, const CacheNames& names, const Epoch
     held.view.shuffle_index = mapped->shuffle_index.values<uint32_t>();
   }
   if (mapped->document_index.shape() != shape(num_positions) ||
-      mapped->sample_index.shape() != std::vector<int64_t>{plan.num_samples + 1, 2} ||
+      mapped->sample_index.shape() != std::vector<int64_t>{num_rows, 2} ||
       mapped->shuffle_index.shape() != shape(plan.num_samples)) {
     throw std::runtime_error("its arrays do not have " + std::to_string(num_positions) +
                              " documents and " + std::to_string(plan.num_samples) + " samples");

@@ -14,14 +14,18 @@ struct NotAnInteger : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Returns the value of an integer. Throws NotAnInteger for anything else, and for one of more than 63
-// bits: get<int64_t>() of the library would cut off a fraction and wrap a large integer, and its
-// conversion of 1e300 is undefined.
+// Returns whether the value is an integer that an int64_t holds. get<int64_t>() of the library would
+// cut off a fraction and wrap a larger integer, and its conversion of 1e300 is undefined.
+template <typename Json>
+bool is_json_integer(const Json& json) {
+  return json.is_number_unsigned() ? json.template get<uint64_t>() <= uint64_t{INT64_MAX}
+                                   : json.is_number_integer();
+}
+
+// Returns the value of such an integer. Throws NotAnInteger for anything else.
 template <typename Json>
 int64_t json_integer(const Json& json) {
-  const bool fits = json.is_number_unsigned() ? json.template get<uint64_t>() <= uint64_t{INT64_MAX}
-                                              : json.is_number_integer();
-  if (fits) return json.template get<int64_t>();
+  if (is_json_integer(json)) return json.template get<int64_t>();
   throw NotAnInteger(
       "an integer was expected, not " +
       (json.is_number() ? json.dump() : "a value of type " + std::string(json.type_name())));
@@ -46,15 +50,21 @@ std::optional<int64_t> find_json_integer(const Json& object, const char* name) {
   return json_integer_at(object, name);
 }
 
-// Returns the integers of an array. Throws as json_integer() does, and for anything but an array.
+// Returns the integers of the array that `object` has under `name`. Throws as json_integer_at() does,
+// and for anything but an array.
 template <typename Json>
-std::vector<int64_t> json_integers(const Json& array) {
-  if (!array.is_array())
-    throw NotAnInteger("a list of integers was expected, not a value of type " +
-                       std::string(array.type_name()));
-  std::vector<int64_t> integers;
-  for (const auto& json : array) integers.push_back(json_integer(json));
-  return integers;
+std::vector<int64_t> json_integers_at(const Json& object, const char* name) {
+  const Json& array = object.at(name);
+  try {
+    if (!array.is_array())
+      throw NotAnInteger("a list of integers was expected, not a value of type " +
+                         std::string(array.type_name()));
+    std::vector<int64_t> integers;
+    for (const auto& json : array) integers.push_back(json_integer(json));
+    return integers;
+  } catch (const NotAnInteger& error) {
+    throw NotAnInteger("\"" + std::string(name) + "\": " + error.what());
+  }
 }
 
 }  // namespace weft

@@ -7,7 +7,9 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 
+#include "indexed_dataset/process/exit_code.h"
 #include "indexed_dataset/process/json_integer.h"
 #include "indexed_dataset/process/parse_json.h"
 #include "indexed_dataset/run_folder/manifest_checksum.h"
@@ -123,12 +125,11 @@ std::optional<fs::path> find_run_folder(const fs::path& checkpoint, const Json& 
 
 // Returns the segments that began before a checkpoint of an older version.
 std::vector<Json> segments_of_run_manifest(const std::optional<fs::path>& run_folder,
-                                           const fs::path& checkpoint, int64_t iteration) {
+                                           int64_t iteration) {
   if (!run_folder) {
-    throw std::runtime_error(fmt::format(
-        "{}: no run_manifest.json lies beside the checkpoint or in the --run-dir that it names, and "
-        "without it nothing tells where this part of the run began; give the run's folder with --run",
-        checkpoint.string()));
+    throw std::runtime_error(
+        "no run_manifest.json lies beside the checkpoint or in the --run-dir that it names, and "
+        "without it nothing tells where this part of the run began; give the run's folder with --run");
   }
   read_run_segments(*run_folder);  // refuses a manifest that metrics.jsonl contradicts
   const fs::path path = *run_folder / "run_manifest.json";
@@ -164,15 +165,14 @@ JsonDifference first_difference(const Json& a, const Json& b) {
 }
 
 void check_agreement(const Json& checkpoint, const Json& segment,
-                     std::initializer_list<std::span<const char* const>> lists_of_arguments,
-                     const std::string& where) {
+                     std::initializer_list<std::span<const char* const>> lists_of_arguments) {
   const Json &saved = checkpoint.at("arguments"), &told = segment.at("arguments");
   const auto refuse = [&](const std::string& what, const Json& a, const Json& b) {
     const JsonDifference first = first_difference(a, b);
     throw std::runtime_error(fmt::format(
-        "{}: it contradicts the run manifest: {}{} is {} in the checkpoint and {} in the manifest; the two "
+        "it contradicts the run manifest: {}{} is {} in the checkpoint and {} in the manifest; the two "
         "are not of one run, give the right folder with --run",
-        where, what, first.place.empty() ? "" : " at " + first.place, first.a, first.b));
+        what, first.place.empty() ? "" : " at " + first.place, first.a, first.b));
   };
   for (const std::span<const char* const> names : lists_of_arguments) {
     for (const char* name : names) {
@@ -207,31 +207,31 @@ ListedRun read_listed_run(const fs::path& load) {
     const Json& checkpoint = manifest.at("info");
     run.iteration = json_integer_at(checkpoint, "iteration");
     if (run.iteration < 1)
-      throw std::runtime_error(path.string() +
-                               ": no iteration stands behind it: its weights were imported");
+      throw std::runtime_error("no iteration stands behind it: its weights were imported");
     const std::optional<fs::path> run_folder = find_run_folder(folder, checkpoint.at("arguments"));
     const auto own = checkpoint.find("run_segments");
-    segments = own != checkpoint.end()
-                   ? segments_of_list(*own)
-                   : segments_of_run_manifest(run_folder, folder, run.iteration);
-    if (segments.empty())
-      throw std::runtime_error(path.string() + ": it lists no segment of its run");
+    segments = own != checkpoint.end() ? segments_of_list(*own)
+                                       : segments_of_run_manifest(run_folder, run.iteration);
+    if (segments.empty()) throw std::runtime_error("it lists no segment of its run");
     run.segments = segments_from(segments, run_folder.value_or(folder));
     const bool is_older = own == checkpoint.end();
     check_agreement(checkpoint, segments.back(),
-                    {kDecisive, is_older ? std::span(kTrained) : std::span<const char* const>()},
-                    path.string());
+                    {kDecisive, is_older ? std::span(kTrained) : std::span<const char* const>()});
     const int64_t consumed = samples_of_iteration(run.segments, run.iteration).last;
     const int64_t saved = json_integer_at(checkpoint, "consumed_train_samples");
     if (consumed == saved) return listed;
     throw std::runtime_error(fmt::format(
-        "{}: it was saved after {} samples, and by the segments of its run iteration {} ends with {}: "
+        "it was saved after {} samples, and by the segments of its run iteration {} ends with {}: "
         "the two are not of one run",
-        path.string(), saved, run.iteration, consumed));
+        saved, run.iteration, consumed));
+  } catch (const ChecksumMismatch&) {
+    throw;  // it names its file
+  } catch (const std::system_error&) {
+    throw;  // so does this
   } catch (const Json::exception& error) {
     throw std::runtime_error(path.string() + ": not the manifest of a checkpoint: " + error.what());
-  } catch (const NotAnInteger& error) {
-    throw std::runtime_error(path.string() + ": not the manifest of a checkpoint: " + error.what());
+  } catch (const std::runtime_error& error) {
+    throw std::runtime_error(path.string() + ": " + error.what());
   }
 }
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "indexed_dataset/process/json_integer.h"
 #include "indexed_dataset/process/parse_json.h"
 #include "indexed_dataset/terminal/option_set.h"
 #include "indexed_dataset/terminal/terminal_text.h"
@@ -212,17 +213,16 @@ void DocumentLines::add_json(const std::string& line) {
     }
   } catch (const Json::exception& error) {
     refuse(fmt::format("not an object with \"dataset\" and \"document\": {}", error.what()));
+  } catch (const NotAnInteger& error) {
+    refuse(error.what());
   }
 }
 
 void DocumentLines::add_object(const Json& object, const Json& dataset) {
-  const Json& number = object.at("document");
-  if (!number.is_number_integer())
-    refuse(fmt::format("\"document\" is {}, not the number of a document", number.dump()));
   const NamedDocument document =
       documents_.add(dataset.is_null() ? documents_.only_dataset()
                                        : documents_.dataset_named(dataset.get<std::string>()),
-                     number.get<int64_t>());
+                     json_integer_at(object, "document"));
   const std::optional<SourceMap>& sources = documents_.open(document.dataset_idx).sources;
   if (!sources || !object.contains("offset_bytes")) return;
   const SourceEntry entry = sources->entry(document.document_idx);

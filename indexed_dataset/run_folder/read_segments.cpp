@@ -28,10 +28,10 @@ RunSegment segment_from(const Json& manifest) {
           "tell with which sample; give the arguments by hand (--data-path ...)",
           segment.resumed.iteration));
     }
-    segment.resumed.samples = json_integer(manifest["resumed_samples"]);
+    segment.resumed.samples = json_integer_at(manifest, "resumed_samples");
     segment.resumed.tokens = std::nullopt;
     if (manifest.contains("resumed_tokens"))
-      segment.resumed.tokens = json_integer(manifest["resumed_tokens"]);
+      segment.resumed.tokens = json_integer_at(manifest, "resumed_tokens");
   }
   // Datasets are told in the order of the blends.
   const bool knows_blends = segment.order.data.blends.unknown_because.empty();
@@ -49,10 +49,10 @@ RunSegment segment_from(const Json& manifest) {
   }
   if (segment.resumed.iteration == 0) segment.resumed_valid_samples = 0;
   if (manifest.contains("resumed_valid_samples"))
-    segment.resumed_valid_samples = json_integer(manifest["resumed_valid_samples"]);
+    segment.resumed_valid_samples = json_integer_at(manifest, "resumed_valid_samples");
   segment.makes_up_evaluation = manifest.value("makes_up_evaluation", false);
   if (manifest.contains("num_iterations"))
-    segment.num_iterations = json_integer(manifest["num_iterations"]);
+    segment.num_iterations = json_integer_at(manifest, "num_iterations");
   return segment;
 }
 

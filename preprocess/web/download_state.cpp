@@ -42,7 +42,7 @@ std::optional<DownloadState> parse_download_state(std::string_view text, int64_t
     json.at("etag").get_to(state.identity.etag);
     json.at("last_modified").get_to(state.identity.last_modified);
     state.num_bytes = json_integer_at(json, "num_bytes");
-    // Another version, other keys, numbers that are no whole ones.
+    // Another version, or other keys.
     if (json != json_of(state)) return std::nullopt;
   } catch (const std::exception&) {
     return std::nullopt;

@@ -1,10 +1,6 @@
 // weft_attention_bench [check] [time]: attention on the GPU against a plain fp64 computation, and
 // its speed (default: both).
 //
-// Also builds without CMake: nvcc -std=c++20 -O3 -I. -gencode arch=compute_90a,code=sm_90a
-// tests/bench/attention_bench.cu $(find kernels/cuda/attention -name '*.cu')
-// -o weft_attention_bench
-//
 // TF/s counts the causal half: forward 2*B*T^2*H*D, backward 5*B*T^2*H*D operations (two and five
 // products of T^2*D/2 multiply-adds), as FlashAttention's benchmarks do, also where rows consist of
 // documents and less is computed. A time is the median of 30

@@ -78,7 +78,10 @@ TEST_F(Unsee, LinesThatNameNoDocumentAreRefused) {
            {"absent 1", "the run has no dataset absent; it has "},
            {"document 4 of absent, 12 tokens", "the run has no dataset absent, 12 tokens"},
            {"corpus.jsonl:17", "no dataset of the run was made of corpus.jsonl; no source map"},
-           {R"({"dataset": 5})", "not an object with \"dataset\" and \"document\""}}) {
+           {R"({"dataset": 5})", "not an object with \"dataset\" and \"document\""},
+           {R"({"document": 18446744073709551615})",
+            "\"document\": an integer was expected, not 18446744073709551615"},
+           {R"({"document": 7.5})", "\"document\": an integer was expected, not 7.5"}}) {
     const std::string file = write("# first\n" + prefix_ + " 7\n" + line + "\n");
     EXPECT_EQ(run(arguments("run", 12, {"--unsee", file})), 3) << line << output();
     EXPECT_THAT(output(), HasSubstr(file + ", line 3: "));

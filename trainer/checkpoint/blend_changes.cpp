@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "indexed_dataset/blends/blend_schedule.h"
+#include "indexed_dataset/process/json_integer.h"
 #include "indexed_dataset/terminal/terminal_text.h"
 #include "trainer/checkpoint/argument_changes.h"
 #include "trainer/checkpoint/blend_comparison.h"
@@ -52,7 +53,7 @@ Lengths lengths_of(const nlohmann::json& arguments, const Config& config) {
   Lengths lengths{config.seq_length, config.seq_length};
   if (!arguments.is_object()) return lengths;
   const auto found = arguments.find("seq_length");
-  if (found != arguments.end() && found->is_number_integer() && *found > 0)
+  if (found != arguments.end() && is_json_integer(*found) && *found > 0)
     lengths.saved = found->get<int64_t>();
   return lengths;
 }

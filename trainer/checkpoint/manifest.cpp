@@ -224,7 +224,7 @@ StoredPiece piece_from_json(const Json& json) {
   json.at("name").get_to(piece.name);
   json.at("file").get_to(stored.file);
   json.at("dtype").get_to(stored.dtype);
-  piece.global_shape = json_integers(json.at("global_shape"));
+  piece.global_shape = json_integers_at(json, "global_shape");
   piece.split_dim =
       static_cast<int>(std::clamp<int64_t>(json_integer_at(json, "split_dim"), -2, 64));
   piece.begin = json_integer_at(json, "begin");
@@ -234,8 +234,8 @@ StoredPiece piece_from_json(const Json& json) {
   stored.key = json.value("key", piece.name);
   piece.count = 0;
   check_piece(stored);
-  piece.first = json.contains("first") ? json_integer(json["first"]) : 0;
-  piece.count = json.contains("count") ? json_integer(json["count"]) : slice_elements(piece);
+  piece.first = find_json_integer(json, "first").value_or(0);
+  piece.count = json.contains("count") ? json_integer_at(json, "count") : slice_elements(piece);
   check_piece(stored);
   return stored;
 }

@@ -37,13 +37,19 @@ std::optional<CyclicOptions> cyclic_order_of(const std::string& saved_arguments,
       saved.value("dataloader_type", "") != "cyclic")
     return std::nullopt;
   // Older versions demanded equal sizes of each resumed run.
-  const auto sizes = saved.contains(kCyclicOrder) ? saved[kCyclicOrder] : saved;
-  return CyclicOptions{
-      .micro_batch_size =
-          find_json_integer(sizes, "micro_batch_size").value_or(config.micro_batch_size),
-      .data_parallel_size =
-          find_json_integer(sizes, kDataParallelSize).value_or(config.data_parallel_size()),
-      .shards = !config.no_data_sharding};
+  const auto kept = saved.find(kCyclicOrder);
+  const auto& sizes = kept != saved.end() && kept->is_object() ? *kept : saved;
+  try {
+    return CyclicOptions{
+        .micro_batch_size =
+            find_json_integer(sizes, "micro_batch_size").value_or(config.micro_batch_size),
+        .data_parallel_size =
+            find_json_integer(sizes, kDataParallelSize).value_or(config.data_parallel_size()),
+        .shards = !config.no_data_sharding};
+  } catch (const NotAnInteger& error) {
+    throw std::runtime_error(std::string("the arguments that the checkpoint has saved: ") +
+                             error.what());
+  }
 }
 
 LrConflict lr_conflict(const Config& config) {

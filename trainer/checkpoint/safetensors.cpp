@@ -40,14 +40,17 @@ int64_t num_bytes(const SafetensorsEntry& entry) {
 }
 
 SafetensorsEntry parse_entry(const std::string& name, const nlohmann::json& value) {
-  SafetensorsEntry entry;
-  entry.name = name;
-  entry.dtype = value.at("dtype").get<std::string>();
-  entry.shape = json_integers(value.at("shape"));
-  const auto& offsets = value.at("data_offsets");
-  entry.begin = json_integer(offsets.at(0));
-  entry.end = json_integer(offsets.at(1));
-  return entry;
+  try {
+    const std::vector<int64_t> offsets = json_integers_at(value, "data_offsets");
+    if (offsets.size() != 2) throw std::runtime_error("\"data_offsets\" are not two numbers");
+    return {.name = name,
+            .dtype = value.at("dtype").get<std::string>(),
+            .shape = json_integers_at(value, "shape"),
+            .begin = offsets[0],
+            .end = offsets[1]};
+  } catch (const std::exception& error) {
+    throw std::runtime_error("tensor " + name + ": " + error.what());
+  }
 }
 
 // nlohmann silently keeps the last of two equal keys, but a file with two tensors of one name is

@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "indexed_dataset/process/json_integer.h"
 #include "indexed_dataset/process/parse_json.h"
 #include "indexed_dataset/storage/file_io.h"
 
@@ -64,15 +65,13 @@ class Reader {
     return nullptr;
   }
 
-  static bool fits(const Json& json, const int64_t*) { return json.is_number_integer(); }
+  static bool fits(const Json& json, const int64_t*) { return is_json_integer(json); }
   static bool fits(const Json& json, const float*) { return json.is_number(); }
   static bool fits(const Json& json, const double*) { return json.is_number(); }
   static bool fits(const Json& json, const bool*) { return json.is_boolean(); }
   static bool fits(const Json& json, const std::string*) { return json.is_string(); }
   static bool fits(const Json& json, const std::vector<int64_t>*) {
-    return json.is_array() && std::all_of(json.begin(), json.end(), [](const Json& value) {
-             return value.is_number_integer();
-           });
+    return json.is_array() && std::all_of(json.begin(), json.end(), is_json_integer<Json>);
   }
 
   // Reads a member into an option, if it is there. Returns whether the option has its value now.
@@ -121,6 +120,7 @@ class Reader {
     }
     int64_t power = 32;
     if (take(json, "initial_scale_power", "", power)) {
+      power = std::clamp<int64_t>(power, -1100, 1100);  // beyond the powers that a double holds
       double initial = config_.initial_loss_scale;
       if (take(Json{{"initial_scale_power", std::ldexp(1.0, static_cast<int>(power))}},
                "initial_scale_power", "--initial-loss-scale", initial))

@@ -180,7 +180,7 @@ DataIdentity data_identity_from_json(const Json& json) {
   vocabulary.at("merge_file").get_to(data.vocabulary.merge_file);
   vocabulary.at("merge_sha256").get_to(data.vocabulary.merge_sha256);
   // Older versions did not save it.
-  data.vocabulary.end_of_document = json_integer(vocabulary.value("end_of_document", Json(-1)));
+  data.vocabulary.end_of_document = find_json_integer(vocabulary, "end_of_document").value_or(-1);
   data.vocabulary.end_of_document_source = vocabulary.value("end_of_document_source", "");
   return data;
 }

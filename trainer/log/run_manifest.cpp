@@ -36,9 +36,14 @@ LogEnd begin_of(const Json& segment) {
 std::vector<Json> earlier_segments(const RunManifest& manifest) {
   if (manifest.segments_json.empty()) return {};
   std::vector<Json> segments = segments_of_list(parse_json<Json>(manifest.segments_json));
-  std::erase_if(segments, [&](const Json& segment) {
-    return begin_of(segment).iteration >= manifest.resumed_iteration;
-  });
+  try {
+    std::erase_if(segments, [&](const Json& segment) {
+      return begin_of(segment).iteration >= manifest.resumed_iteration;
+    });
+  } catch (const NotAnInteger& error) {
+    throw std::runtime_error(std::string("the segments that the checkpoint lists of its run: ") +
+                             error.what());
+  }
   return segments;
 }
 
@@ -159,6 +164,8 @@ int64_t first_iteration_of_logs(const std::filesystem::path& run_folder) {
       if (segment.value("run_folder", own) == own) return begin_of(segment).iteration;
     }
   } catch (const Json::exception& error) {
+    throw std::runtime_error((run_folder / kFileName).string() + ": " + error.what());
+  } catch (const NotAnInteger& error) {
     throw std::runtime_error((run_folder / kFileName).string() + ": " + error.what());
   }
   return INT64_MAX;  // the folder was moved

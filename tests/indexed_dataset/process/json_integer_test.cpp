@@ -49,11 +49,15 @@ TEST(JsonInteger, FindsNothingWhereItIsAbsentOrNull) {
 }
 
 TEST(JsonInteger, ListsHoldIntegersOnly) {
-  EXPECT_EQ(json_integers(Json::parse("[1, -2, 3]")), (std::vector<int64_t>{1, -2, 3}));
-  EXPECT_EQ(json_integers(Json::array()), std::vector<int64_t>());
-  EXPECT_THROW(json_integers(Json::parse("[1, 2.5]")), NotAnInteger);
-  EXPECT_THROW(json_integers(Json::parse(R"({"a": 1})")), NotAnInteger);
-  EXPECT_THROW(json_integers(Json(1)), NotAnInteger);
+  const auto integers = [](const std::string& value) {
+    return json_integers_at(Json::parse("{\"n\": " + value + "}"), "n");
+  };
+  EXPECT_EQ(integers("[1, -2, 3]"), (std::vector<int64_t>{1, -2, 3}));
+  EXPECT_EQ(integers("[]"), std::vector<int64_t>());
+  EXPECT_THROW(integers("[1, 2.5]"), NotAnInteger);
+  EXPECT_THROW(integers(R"({"a": 1})"), NotAnInteger);
+  EXPECT_THROW(integers("1"), NotAnInteger);
+  EXPECT_THROW(integers("null"), NotAnInteger);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Tests the list of a run's segments in files.
+// Tests the list of a run's segments in files, and what is said of damaged ones.
 #include "indexed_dataset/run_folder/segment_list.h"
 
 #include <gmock/gmock.h>
@@ -7,13 +7,32 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "indexed_dataset/run_folder/checkpoint_run.h"
+#include "indexed_dataset/run_folder/manifest_checksum.h"
+#include "indexed_dataset/run_folder/read_segments.h"
 #include "tests/temporary_folder.h"
 
 namespace weft {
 namespace {
 
+using ::testing::StartsWith;
 using Json = nlohmann::ordered_json;
+
+// Returns the words with which a function fails.
+template <typename Function>
+std::string error_of(Function function) {
+  try {
+    function();
+    return "";
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+}
 
 TEST(SegmentList, WritesWhatIsUnchangedOnceAndReadsItBack) {
   const Json blend = {{"prefixes", {"a", "b"}}}, other = {{"prefixes", {"c"}}};
@@ -56,6 +75,34 @@ TEST(SegmentList, KeepsATextThatReadsLikeTheMark) {
 TEST(SegmentList, RefusesWhatIsNoList) {
   for (const char* text : {R"({})", R"([1])", R"("unchanged")"})
     EXPECT_THROW(segments_of_list(Json::parse(text)), std::runtime_error) << text;
+}
+
+TEST(RunManifest, SaysWhichFileAndMemberIsNoInteger) {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder / "run_manifest.json";
+  const Json arguments = {{"data_path", {"a"}}, {"split", "1,0,0"},      {"seq_length", 16},
+                          {"seed", 1},          {"eval_iters", 1},       {"eval_interval", 10},
+                          {"train_iters", 30},  {"global_batch_size", 8}};
+  for (const auto& [name, value] : {std::pair<std::string, Json>{"seed", 2e26},
+                                    {"eval_iters", 1.5},
+                                    {"rampup_batch_size", {2, 2, 1e30}},
+                                    {"train_iters", "30"}}) {
+    Json manifest = {{"arguments", arguments}};
+    manifest["arguments"][name] = value;
+    std::ofstream(path) << manifest;
+    const std::string error = error_of([&] { read_run_segments(folder.path()); });
+    EXPECT_THAT(error, StartsWith(path.string() + ": \"" + name + "\": an integer was expected"));
+  }
+}
+
+TEST(CheckpointRun, SaysWhichFileAndMemberIsNoInteger) {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder / "manifest.json";
+  Json manifest = {{"info", {{"iteration", 4e77}}}};
+  add_checksum(manifest);
+  std::ofstream(path) << manifest;
+  EXPECT_EQ(error_of([&] { read_run_of_checkpoint(folder.path()); }),
+            path.string() + ": \"iteration\": an integer was expected, not 4e+77");
 }
 
 }  // namespace

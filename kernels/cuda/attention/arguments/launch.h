@@ -1,5 +1,5 @@
-// Launches of attention's kernels: what a block may hold, and errors as exceptions. Kernels are compiled without the
-// headers of memory_bound/, whose names of device functions are not theirs.
+// Launches of attention's kernels: what a block may hold, and errors as exceptions. Most kernels are
+// compiled without device/device.cuh, whose names of device functions are not theirs.
 #pragma once
 
 namespace weft::cuda::attention {

@@ -37,8 +37,8 @@ inline DropoutArgs dropout_args(const Dropout& dropout) {
           dropout_threshold(dropout.p), dropout_scale(dropout.p)};
 }
 
-// Where partial sums of the gradient of a bias lie (backward_workspace/bias_sums.h): rows of H heads of as many columns as a tile has. They
-// are null where nobody wants them.
+// Where partial sums of the gradient of a bias lie (backward_workspace/bias_sums.h): rows of H heads of
+// as many columns as a tile has. They are null where nobody wants them.
 struct BiasSums {
   float* of_queries = nullptr;  // (B, query_rows, H, columns)
   float* of_values = nullptr;   // (B, value_rows, H, columns)

@@ -62,8 +62,8 @@ __device__ inline void put_results(PanelTile<D, 64> tile, int warp_row,
 }
 
 // Tells that this warp has read a step's stage.
-template <class Memory>
-__device__ inline void release(const Memory& memory, int step) {
+template <class Shape, bool kDropout>
+__device__ inline void release(const ForwardMemory<Shape, kDropout>& memory, int step) {
   if ((threadIdx.x & 31) == 0) arrive(memory.stages().empty(step));
 }
 
@@ -73,8 +73,8 @@ struct KeyTiles {
 };
 
 // Releases tiles of keys unread.
-template <class Memory>
-__device__ inline void pass(const Memory& memory, KeyTiles tiles) {
+template <class Shape, bool kDropout>
+__device__ inline void pass(const ForwardMemory<Shape, kDropout>& memory, KeyTiles tiles) {
   for (int tile = tiles.begin; tile < tiles.end; ++tile) {
     memory.stages().wait_full(tile + tiles.to_step);
     __syncwarp();
@@ -172,19 +172,19 @@ __device__ inline void attend(const Params& p, const ForwardMemory<Shape, kDropo
     const int active_begin =
         !is_active ? end : (kDocuments ? uniform(first_key_of(p, item.b, group_query)) / kStep : 0);
     const int active_end = is_active ? group_query / kStep + 1 : end;
-    const int to_use = first_use - item.first_step;
+    const int to_step = first_use - item.first_step;
     first_use += end - item.first_step;
-    if (kDocuments || !is_active) pass(memory, KeyTiles{item.first_step, active_begin, to_use});
+    if (kDocuments || !is_active) pass(memory, KeyTiles{item.first_step, active_begin, to_step});
     memory.queries().wait_full(query_tile);
     const PanelTile<Shape::D, 64> q_tile = memory.q_tile(query_tile);
     if (is_active) {
       attend_to<Shape, kDropout, kDocuments, kAlibi>(p, memory, item, q_tile, row, group_query,
-                                                     {active_begin, active_end, to_use},
+                                                     {active_begin, active_end, to_step},
                                                      scale_log2);
     }
     __syncwarp();
     if (lane == 0) arrive(memory.results_full(query_tile));
-    pass(memory, KeyTiles{active_end, end, to_use});
+    pass(memory, KeyTiles{active_end, end, to_step});
   }
 }
 

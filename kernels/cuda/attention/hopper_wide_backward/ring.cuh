@@ -8,8 +8,9 @@
 namespace weft::cuda::attention {
 
 constexpr int kWideGroups = 2;  // warpgroups of a block, which own 64 rows each
-constexpr int kWideStages = 3;  // through which tiles of the other side stream
+constexpr int kWideStages = 3;  // Tiles of the other side stream through them.
 
+// The sizes of both kernels.
 template <typename ElementType>
 struct WideShape {
   using Element = ElementType;
@@ -17,7 +18,7 @@ struct WideShape {
   static constexpr bool kPadded = false;
   static constexpr int kGroups = kWideGroups, kStages = kWideStages;
   static constexpr int kThreads = 128 * kGroups;
-  static constexpr int kOwned = 64 * kWideGroups;
+  static constexpr int kOwned = 64 * kGroups;
   static constexpr int kStep = 64;                  // rows of a stage
   static constexpr int kOwnBytes = 64 * D * 2;      // one tensor of one warpgroup
   static constexpr int kStepBytes = kStep * D * 2;  // one tensor of one stage
