@@ -18,8 +18,8 @@ probe=$(dirname "$program")/probe
 "${start[@]}" "$probe" -runs=1 >"$work/probe.log" 2>&1 || { tail -3 "$work/probe.log"; echo "skipped: the sanitizers do not run here"; exit 77; }
 
 mkdir "$work/new" "$work/failed"
-# libFuzzer learns from the values that are compared, among them addresses and numbers of inodes, which differ from run to
-# run. Without that (-use_cmp=0) the same seed gives the same inputs.
+# libFuzzer learns from the values that are compared, and some of them differ from run to run, as the numbers of inodes do.
+# Without that (-use_cmp=0) the same seed gives the same inputs.
 if "${start[@]}" "$program" -seed=1 -runs="$runs" -max_total_time="${WEFT_FUZZ_SECONDS:-5}" -max_len=4096 -timeout=60 \
   -rss_limit_mb=2048 -malloc_limit_mb=1024 -print_final_stats=1 -artifact_prefix="$work/failed/" -use_cmp=0 \
   "$work/new" "$here/corpus/$name" >"$work/log" 2>&1; then
