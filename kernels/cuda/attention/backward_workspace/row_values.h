@@ -1,4 +1,4 @@
-// What backward's kernels want to know of each query: lse2 and delta (arguments/params.h).
+// Backward's kernels need two values of each query, lse2 and delta (arguments/params.h); they are computed here.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,4 +1,5 @@
-// What the threads of a warpgroup do in shared memory, and how they know and wait for each other.
+// A warpgroup's threads find their place in a block, wait for each other and access shared memory by
+// these functions.
 #pragma once
 
 #include <cstdint>

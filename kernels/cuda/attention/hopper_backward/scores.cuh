@@ -1,4 +1,4 @@
-// What backward on Hopper does with a tile of scores between its products: probabilities, then their gradients.
+// Backward on Hopper turns a tile of scores into probabilities, and those into gradients, between its products.
 #pragma once
 
 #include "kernels/cuda/attention/arguments/dropout.cuh"

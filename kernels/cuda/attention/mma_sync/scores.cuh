@@ -1,4 +1,5 @@
-// What attention does with scores between its products. A warp holds them as accumulators: 16 * kM rows by 8 * kN columns.
+// Between its products attention masks and exponentiates scores, and computes their gradients. A warp
+// holds them as accumulators: 16 * kM rows by 8 * kN columns.
 #pragma once
 
 #include "kernels/cuda/attention/arguments/dropout.cuh"
