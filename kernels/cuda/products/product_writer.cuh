@@ -20,10 +20,13 @@ __device__ inline uint4 load_words(uint32_t address) {
                : "memory");
   return w;
 }
-__device__ inline void store_words(uint4* data, uint4 w) {
-  asm volatile("st.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(data), "r"(w.x), "r"(w.y), "r"(w.z),
-               "r"(w.w)
-               : "memory");
+// Stores 16 bytes if `valid`, without a branch.
+__device__ inline void store_words(void* data, uint4 w, bool valid) {
+  asm volatile(
+      "{ .reg .pred p; setp.ne.b32 p, %5, 0; @p st.global.v4.u32 [%0], {%1,%2,%3,%4}; }" ::"l"(
+          data),
+      "r"(w.x), "r"(w.y), "r"(w.z), "r"(w.w), "r"(static_cast<int>(valid))
+      : "memory");
 }
 
 template <typename Element>
@@ -35,38 +38,37 @@ __device__ inline float2 unpack_pair(uint32_t word) {
   }
 }
 
-// One lane's part of the writing: 8 columns of each row.
+// One lane's part of the writing: 8 columns of each row. A warp takes every third piece of two rows. Its pointers
+// move from piece to piece and nothing branches, because three warps do the arithmetic of the whole tile while it is
+// multiplied: computing each row's addresses and testing its number took almost a third of their time.
 template <typename Element, bool kBackward>
 class Writer {
  public:
-  static constexpr int kRows = 2;                    // at a time
+  static constexpr int kRows = 2;                    // of a piece
   static constexpr int kPieces = kTileM / kRows;     // of a tile
   static constexpr int kAhead = kAheadRows / kRows;  // pieces of `pre` on their way
 
   __device__ Writer(const Args& args, const ProductMemory& memory, int warp, Origin at)
-      : warp_(warp), lane_(threadIdx.x & 31), row_words_(args.N / 8), memory_(memory) {
-    const int column = at.column + lane_ * 8;
-    num_rows_ = column < args.N ? args.M - at.row : 0;
-    last_row_ = args.M - 1 - at.row;
-    // In place of columns and rows outside backward reads others of the matrix, which nobody uses.
-    const int64_t first =
-        static_cast<int64_t>(min(at.row, args.M - 1)) * row_words_ + min(column, args.N - 8) / 8;
-    out_ = static_cast<uint4*>(args.out) + first;
-    pre_ = static_cast<uint4*>(args.pre) + first;
+      : warp_(warp), lane_(threadIdx.x & 31), row_bytes_(int64_t{args.N} * 2), memory_(memory) {
+    const int row = warp * kRows, column = at.column + lane_ * 8;
+    num_rows_ = column < args.N ? min(args.M - at.row, kTileM) - row : 0;
+    const int64_t first = (at.row + row) * row_bytes_ + column * 2;
+    out_ = static_cast<uint8_t*>(args.out) + first;
+    pre_ = static_cast<uint8_t*>(args.pre) + first;
+    num_ahead_ = num_rows_;
   }
 
-  // Starts fetching a piece of `pre`; pieces are counted from 0.
-  __device__ void fetch(int piece, int slot) const {
-    if (piece < kPieces) {
+  // Starts fetching the warp's next piece of `pre`. Rows beyond the matrix or the tile are not read, but 0.
+  __device__ void fetch(int slot) {
 #pragma unroll
-      for (int j = 0; j < kRows; ++j) {
-        const int row = max(0, min(piece * kRows + j, last_row_));
-        attention::copy_async(ahead(slot, j), pre_ + static_cast<int64_t>(row) * row_words_, true);
-      }
-    }
+    for (int j = 0; j < kRows; ++j)
+      attention::copy_async(ahead(slot, j), pre_ + j * row_bytes_, j < num_ahead_);
     attention::commit_copies();
+    pre_ += kStep * row_bytes_;
+    num_ahead_ -= kStep;
   }
 
+  // Writes the warp's next piece, which is this one of the tile.
   __device__ void write(int piece, int slot) {
     uint4 results[kRows], pre[kRows];
 #pragma unroll
@@ -77,7 +79,6 @@ class Writer {
     }
 #pragma unroll
     for (int j = 0; j < kRows; ++j) {
-      const int row = piece * kRows + j;
       const uint32_t r[4] = {results[j].x, results[j].y, results[j].z, results[j].w};
       const uint32_t p[4] = {pre[j].x, pre[j].y, pre[j].z, pre[j].w};
       uint32_t out[4];
@@ -95,11 +96,12 @@ class Writer {
                                             gelu_value<Element>(x.y, Gelu::kTanh));
         }
       }
-      if (row >= num_rows_) continue;
-      const int64_t offset = static_cast<int64_t>(row) * row_words_;
-      if constexpr (!kBackward) store_words(pre_ + offset, results[j]);
-      store_words(out_ + offset, make_uint4(out[0], out[1], out[2], out[3]));
+      if constexpr (!kBackward) store_words(pre_ + j * row_bytes_, results[j], j < num_rows_);
+      store_words(out_ + j * row_bytes_, make_uint4(out[0], out[1], out[2], out[3]), j < num_rows_);
     }
+    out_ += kStep * row_bytes_;
+    if constexpr (!kBackward) pre_ += kStep * row_bytes_;
+    num_rows_ -= kStep;
   }
 
   // Adds the sums of the three warps, in their order, and stores those of the tile's 128 rows. The memory of the
@@ -137,9 +139,13 @@ class Writer {
     asm volatile("bar.sync 1, %0;" ::"n"(32 * kWriters) : "memory");
   }
 
-  int warp_, lane_, row_words_, num_rows_, last_row_;
+  static constexpr int kStep = kWriters * kRows;  // rows from one of the warp's pieces to the next
+
+  int warp_, lane_;
+  int64_t row_bytes_;
   ProductMemory memory_;
-  uint4 *out_, *pre_;
+  uint8_t *out_, *pre_;       // of the next piece to be written, or fetched
+  int num_rows_, num_ahead_;  // from there to the end of the tile or the matrix
   float sums_[8] = {};
 };
 
@@ -156,27 +162,28 @@ __device__ inline void write_tiles(const Args& args, const ProductMemory& memory
     // The loop below has a body for each slot, so that slots are constants there.
     if constexpr (kBackward) {
 #pragma unroll
-      for (int slot = 0; slot < kAhead; ++slot) writer.fetch(warp + slot * kWriters, slot);
+      for (int slot = 0; slot < kAhead; ++slot) writer.fetch(slot);
     }
-    int group = 0;  // whose 64 rows are being written
     attention::wait_barrier(memory.results_full(0), phase);
+    attention::wait_barrier(memory.results_full(1), phase);
 #pragma unroll 1
     for (int first = warp; first < kPieces; first += kWriters * kAhead) {
 #pragma unroll
       for (int slot = 0; slot < kAhead; ++slot) {
         const int piece = first + slot * kWriters;
         if (piece >= kPieces) break;
-        if (group == 0 && piece >= kPieces / kGroups) {
-          group = 1;
-          __syncwarp();
-          if (leader) attention::arrive(memory.results_empty(0));
-          attention::wait_barrier(memory.results_full(1), phase);
-        }
         if constexpr (kBackward) attention::wait_copies<kAhead - 1>();
         writer.write(piece, slot);
-        if constexpr (kBackward) writer.fetch(piece + kAhead * kWriters, slot);
+        if constexpr (kBackward) writer.fetch(slot);
+      }
+      constexpr int kOfGroup = kPieces / kGroups;
+      if (first < kOfGroup && first + kWriters * kAhead >= kOfGroup) {
+        __syncwarp();
+        if (leader) attention::arrive(memory.results_empty(0));
       }
     }
+    // Copies beyond the tile only write zeros; they must not come after those of the next tile.
+    if constexpr (kBackward) attention::wait_copies<0>();
     __syncwarp();
     if (leader) attention::arrive(memory.results_empty(1));
     if constexpr (kBackward) {
