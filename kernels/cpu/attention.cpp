@@ -9,10 +9,10 @@
 #include <cmath>
 #include <vector>
 
-#include "kernels/cpu/dropout.h"
+#include "kernels/cpu/loops/dropout.h"
+#include "kernels/cpu/loops/rows.h"
+#include "kernels/cpu/loops/simd.h"
 #include "kernels/cpu/operations.h"
-#include "kernels/cpu/rows.h"
-#include "kernels/cpu/simd.h"
 
 namespace weft::cpu {
 

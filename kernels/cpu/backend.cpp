@@ -10,8 +10,8 @@
 #include <stdexcept>
 
 #include "kernels/check_shapes.h"
-#include "kernels/cpu/context.h"
 #include "kernels/cpu/device.h"
+#include "kernels/cpu/loops/context.h"
 #include "kernels/cpu/operations.h"
 
 namespace weft {

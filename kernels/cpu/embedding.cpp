@@ -1,8 +1,8 @@
 // The word embedding, forward and backward.
 #include <algorithm>
 
+#include "kernels/cpu/loops/rows.h"
 #include "kernels/cpu/operations.h"
-#include "kernels/cpu/rows.h"
 
 namespace weft::cpu {
 

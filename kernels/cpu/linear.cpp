@@ -2,11 +2,11 @@
 #include <algorithm>
 
 #include "kernels/check_shapes.h"
-#include "kernels/cpu/gelu.h"
-#include "kernels/cpu/gemm.h"
+#include "kernels/cpu/loops/gelu.h"
+#include "kernels/cpu/loops/gemm.h"
+#include "kernels/cpu/loops/rows.h"
+#include "kernels/cpu/loops/simd.h"
 #include "kernels/cpu/operations.h"
-#include "kernels/cpu/rows.h"
-#include "kernels/cpu/simd.h"
 
 namespace weft::cpu {
 

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "kernels/check_shapes.h"
+#include "kernels/cpu/loops/rows.h"
+#include "kernels/cpu/loops/simd.h"
 #include "kernels/cpu/operations.h"
-#include "kernels/cpu/rows.h"
-#include "kernels/cpu/simd.h"
 
 namespace weft::cpu {
 

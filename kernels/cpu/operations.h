@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "kernels/backend.h"
-#include "kernels/cpu/context.h"
+#include "kernels/cpu/loops/context.h"
 
 namespace weft::cpu {
 

@@ -6,9 +6,9 @@
 #include <cstring>
 
 #include "kernels/bfloat16.h"
+#include "kernels/cpu/loops/rows.h"
+#include "kernels/cpu/loops/simd.h"
 #include "kernels/cpu/operations.h"
-#include "kernels/cpu/rows.h"
-#include "kernels/cpu/simd.h"
 #include "kernels/moment_rounding.h"
 #include "kernels/split_master.h"
 

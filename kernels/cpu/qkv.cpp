@@ -2,8 +2,8 @@
 // that a group of queries shares; and the backward of both.
 #include <algorithm>
 
+#include "kernels/cpu/loops/rows.h"
 #include "kernels/cpu/operations.h"
-#include "kernels/cpu/rows.h"
 
 namespace weft::cpu {
 

@@ -5,10 +5,10 @@
 #include <algorithm>
 
 #include "kernels/check_shapes.h"
-#include "kernels/cpu/dropout.h"
+#include "kernels/cpu/loops/dropout.h"
+#include "kernels/cpu/loops/rows.h"
+#include "kernels/cpu/loops/simd.h"
 #include "kernels/cpu/operations.h"
-#include "kernels/cpu/rows.h"
-#include "kernels/cpu/simd.h"
 
 namespace weft::cpu {
 

@@ -9,7 +9,7 @@
 
 #include "kernels/backend.h"
 #include "kernels/bfloat16.h"
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/loops/simd.h"
 #include "tests/kernels/op_case.h"
 
 namespace weft::test {

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "kernels/backend.h"
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/loops/simd.h"
 
 namespace weft::cpu {
 

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "kernels/cpu/thread_pool.h"
+#include "kernels/cpu/loops/thread_pool.h"
 
 namespace weft::cpu {
 

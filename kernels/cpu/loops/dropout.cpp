@@ -1,8 +1,8 @@
-#include "kernels/cpu/dropout.h"
+#include "kernels/cpu/loops/dropout.h"
 
 #include <algorithm>
 
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/loops/simd.h"
 #include "kernels/dropout.h"
 
 namespace weft::cpu {

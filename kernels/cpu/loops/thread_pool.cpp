@@ -1,4 +1,4 @@
-#include "kernels/cpu/thread_pool.h"
+#include "kernels/cpu/loops/thread_pool.h"
 
 #include <algorithm>
 

@@ -1,18 +1,17 @@
-#include "kernels/cpu/rows.h"
+#include "kernels/cpu/loops/rows.h"
 
+#include <array>
+#include <bit>
 #include <cstring>
 
 #include "kernels/bfloat16.h"
-#include "kernels/cpu/operations.h"
-#include "kernels/cpu/simd.h"
+#include "kernels/cpu/loops/simd.h"
 #include "kernels/float16.h"
 #include "kernels/float8.h"
 
 namespace weft::cpu {
 
 namespace {
-
-constexpr int64_t kGrain = 1 << 16;  // elements or bytes per task
 
 // The numbers of an fp8 format by their bits.
 struct Float8Table {
@@ -104,28 +103,6 @@ WEFT_VECTOR_CLONES float max_of_row(const float* values, int64_t n) {
 #pragma omp simd reduction(max : max)
   for (int64_t i = 0; i < n; ++i) max = values[i] > max ? values[i] : max;
   return max;
-}
-
-void zero(const Context& context, Tensor tensor) {
-  auto* bytes = tensor.as<unsigned char>();
-  context.for_each_range(tensor.num_bytes(), kGrain, [&](int64_t begin, int64_t end, int) {
-    std::memset(bytes + begin, 0, static_cast<size_t>(end - begin));
-  });
-}
-
-void cast(const Context& context, Tensor dst, Tensor src) {
-  context.for_each_range(src.num_elements(), kGrain, [&](int64_t begin, int64_t end, int) {
-    const int64_t n = end - begin;
-    if (src.dtype() == dst.dtype()) {
-      const int64_t size = size_bytes(src.dtype());
-      std::memcpy(dst.as<unsigned char>() + begin * size, src.as<unsigned char>() + begin * size,
-                  static_cast<size_t>(n * size));
-    } else if (src.dtype() == DType::kFloat32) {
-      store_row(dst, begin, n, src.as<float>() + begin);
-    } else {
-      widen_row(dst.as<float>() + begin, src, begin, n);
-    }
-  });
 }
 
 }  // namespace weft::cpu

@@ -1,10 +1,10 @@
-#include "kernels/cpu/gemm.h"
+#include "kernels/cpu/loops/gemm.h"
 
 #include <cblas.h>
 
 #include <algorithm>
 
-#include "kernels/cpu/rows.h"
+#include "kernels/cpu/loops/rows.h"
 
 namespace weft::cpu {
 

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "kernels/cpu/context.h"
+#include "kernels/cpu/loops/context.h"
 #include "kernels/tensor.h"
 
 namespace weft::cpu {

@@ -1,4 +1,4 @@
-#include "kernels/cpu/gelu.h"
+#include "kernels/cpu/loops/gelu.h"
 
 #include <cmath>
 
