@@ -10,7 +10,7 @@ indexed_dataset  : process terminal,ranks,storage pair soundness,samples curricu
 inspect          > tokenizer indexed_dataset : text lookup losses commands
 analyze          > tokenizer indexed_dataset inspect : top
 preprocess       > tokenizer indexed_dataset inspect analyze : stream compressed web documents ledger rank run,report commands
-kernels          : top cpu/loops,cuda/device cpu,cuda/memory_bound cuda/residual_norm,cuda/attention/arguments cuda/attention/backward_workspace cuda/attention/fp32,cuda/attention/mma_sync cuda/attention/hopper cuda/attention/hopper_forward,cuda/attention/hopper_backward,cuda/attention/hopper_wide_backward cuda/attention/instances cuda/attention cuda/products cuda
+kernels          : top checks cpu/loops,cuda/device cpu,cuda/memory_bound cuda/residual_norm,cuda/attention/arguments cuda/attention/backward_workspace cuda/attention/fp32,cuda/attention/mma_sync cuda/attention/hopper cuda/attention/hopper_forward,cuda/attention/hopper_backward,cuda/attention/hopper_wide_backward cuda/attention/instances cuda/attention cuda/products cuda
 trainer          > indexed_dataset kernels : config command_line,problems,data,ranks parallel model,profile step checkpoint,log model_tool top
 '
 awk -v map="$map" '

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "kernels/check_shapes.h"
+#include "kernels/checks/check_shapes.h"
 #include "kernels/cpu/device.h"
 #include "kernels/cpu/loops/context.h"
 #include "kernels/cpu/operations.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "kernels/check_shapes.h"
+#include "kernels/checks/check_shapes.h"
 #include "kernels/cpu/loops/gelu.h"
 #include "kernels/cpu/loops/gemm.h"
 #include "kernels/cpu/loops/rows.h"

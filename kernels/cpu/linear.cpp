@@ -1,7 +1,7 @@
 // Linear layers with their bias, GELU and gated linear units, and the backward of each.
 #include <algorithm>
 
-#include "kernels/check_shapes.h"
+#include "kernels/checks/check_shapes.h"
 #include "kernels/cpu/loops/gelu.h"
 #include "kernels/cpu/loops/gemm.h"
 #include "kernels/cpu/loops/rows.h"

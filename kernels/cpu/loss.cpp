@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "kernels/check_shapes.h"
+#include "kernels/checks/check_shapes.h"
 #include "kernels/cpu/loops/rows.h"
 #include "kernels/cpu/loops/simd.h"
 #include "kernels/cpu/operations.h"

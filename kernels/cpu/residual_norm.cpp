@@ -4,7 +4,7 @@
 // An RMSNorm is a LayerNorm whose mean is 0, and through which therefore no gradient passes.
 #include <algorithm>
 
-#include "kernels/check_shapes.h"
+#include "kernels/checks/check_shapes.h"
 #include "kernels/cpu/loops/dropout.h"
 #include "kernels/cpu/loops/rows.h"
 #include "kernels/cpu/loops/simd.h"

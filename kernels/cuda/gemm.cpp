@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "kernels/check_shapes.h"
+#include "kernels/checks/check_shapes.h"
 #include "kernels/cuda/device/check.h"
 
 namespace weft::cuda {

@@ -5,7 +5,7 @@
 //   wgrad  dweight (I,O) = inp    (I,N)   * dout (O,N)^T
 // Epilogues compute bias, GELU's derivative and the bias gradient where the product with them is
 // faster than with a kernel after it. On Hopper products of our own compute GELU beside them (products/).
-#include "kernels/check_shapes.h"
+#include "kernels/checks/check_shapes.h"
 #include "kernels/cuda/backend.h"
 #include "kernels/cuda/device/check.h"
 #include "kernels/cuda/memory_bound/kernels.h"

@@ -3,7 +3,7 @@
 #include <bit>
 #include <stdexcept>
 
-#include "kernels/check_shapes.h"
+#include "kernels/checks/check_shapes.h"
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/attention/backward_workspace/bias_sums.h"
 #include "kernels/cuda/backend.h"

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <cstddef>
 
-#include "kernels/check_shapes.h"
+#include "kernels/checks/check_shapes.h"
 #include "kernels/cuda/backend.h"
 #include "kernels/cuda/device/check.h"
 #include "kernels/cuda/memory_bound/kernels.h"

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "kernels/check_shapes.h"
+#include "kernels/checks/check_shapes.h"
 #include "kernels/cuda/gemm.h"
 #include "tests/needs_gpu.h"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "kernels/bfloat16.h"
-#include "kernels/check_shapes.h"
+#include "kernels/checks/check_shapes.h"
 #include "kernels/float16.h"
 #include "kernels/float8.h"
 #include "kernels/philox.h"

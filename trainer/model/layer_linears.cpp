@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/check_shapes.h"
+#include "kernels/checks/check_shapes.h"
 #include "trainer/parallel/gradient_reducer.h"
 
 namespace weft {

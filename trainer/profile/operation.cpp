@@ -6,7 +6,7 @@
 #include <initializer_list>
 #include <string_view>
 
-#include "kernels/check_shapes.h"
+#include "kernels/checks/check_shapes.h"
 
 namespace weft {
 namespace {

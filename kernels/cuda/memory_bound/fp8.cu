@@ -4,7 +4,7 @@
 // block takes a tile.
 #include <algorithm>
 
-#include "kernels/check_shapes.h"
+#include "kernels/checks/check_shapes.h"
 #include "kernels/cuda/memory_bound/fp8.cuh"
 #include "kernels/cuda/memory_bound/kernels.h"
 #include "kernels/float8.h"

@@ -4,7 +4,7 @@
 // storage type, between the mean, the variance around that mean, and the result. A row of up to 256
 // 16-byte vectors of the stream belongs to a warp, so that it needs no barrier. A longer one belongs to
 // a block with few vectors per thread.
-#include "kernels/check_shapes.h"
+#include "kernels/checks/check_shapes.h"
 #include "kernels/cuda/residual_norm/residual_norm.cuh"
 #include "kernels/cuda/residual_norm/residual_norm.h"
 

@@ -4,7 +4,7 @@
 // kernel adds the blocks' sums in order.
 #include <algorithm>
 
-#include "kernels/check_shapes.h"
+#include "kernels/checks/check_shapes.h"
 #include "kernels/cuda/memory_bound/kernels.h"
 #include "kernels/cuda/residual_norm/residual_norm.h"
 #include "kernels/cuda/residual_norm/residual_norm_backward_layout.cuh"

@@ -10,7 +10,7 @@
 
 #include "indexed_dataset/process/exit_code.h"
 #include "indexed_dataset/storage/file_io.h"
-#include "kernels/check_shapes.h"
+#include "kernels/checks/check_shapes.h"
 #include "kernels/forwarding_backend.h"
 #include "tests/trainer/model_fixture.h"
 #include "tests/trainer/ranks/thread_ranks.h"

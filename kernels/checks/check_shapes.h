@@ -3,7 +3,8 @@
 //
 // A tensor "(N,C)" may have more dimensions: the last is C and the leading ones multiply to N. All
 // checks throw std::invalid_argument, which names the operation, the tensor, what it is and what it
-// should be.
+// should be. They are defined by groups: residual_stream.cpp, linear.cpp, attention.cpp, loss.cpp and
+// optimizer.cpp.
 #pragma once
 
 #include "kernels/backend.h"
