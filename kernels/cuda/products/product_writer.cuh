@@ -39,8 +39,8 @@ __device__ inline float2 unpack_pair(uint32_t word) {
 }
 
 // One lane's part of the writing: 8 columns of each row. A warp takes every third piece of two rows. Its pointers
-// move from piece to piece and nothing branches, because three warps do the arithmetic of the whole tile while it is
-// multiplied: computing each row's addresses and testing its number took almost a third of their time.
+// move from piece to piece, and nothing branches between the rows of a piece, because three warps do the arithmetic of
+// a whole tile while the next one is multiplied, and products with few terms wait for them.
 template <typename Element, bool kBackward>
 class Writer {
  public:
@@ -58,7 +58,7 @@ class Writer {
     num_ahead_ = num_rows_;
   }
 
-  // Starts fetching the warp's next piece of `pre`. Rows beyond the matrix or the tile are not read, but 0.
+  // Starts fetching the warp's next piece of `pre`. What lies beyond the matrix or the tile is not read, but 0.
   __device__ void fetch(int slot) {
 #pragma unroll
     for (int j = 0; j < kRows; ++j)
@@ -164,6 +164,8 @@ __device__ inline void write_tiles(const Args& args, const ProductMemory& memory
 #pragma unroll
       for (int slot = 0; slot < kAhead; ++slot) writer.fetch(slot);
     }
+    // Both warpgroups end together. Asking only before the second one's rows would cost a test for each piece.
+    static_assert(kGroups == 2);
     attention::wait_barrier(memory.results_full(0), phase);
     attention::wait_barrier(memory.results_full(1), phase);
 #pragma unroll 1
@@ -176,13 +178,15 @@ __device__ inline void write_tiles(const Args& args, const ProductMemory& memory
         writer.write(piece, slot);
         if constexpr (kBackward) writer.fetch(slot);
       }
+      // The first group's rows are free after the turn that passes them.
       constexpr int kOfGroup = kPieces / kGroups;
       if (first < kOfGroup && first + kWriters * kAhead >= kOfGroup) {
         __syncwarp();
         if (leader) attention::arrive(memory.results_empty(0));
       }
     }
-    // Copies beyond the tile only write zeros; they must not come after those of the next tile.
+    // Copies beyond the tile only write zeros; these must not come after the next tile's, nor after the sums, which lie
+    // where other lanes' copies go.
     if constexpr (kBackward) attention::wait_copies<0>();
     __syncwarp();
     if (leader) attention::arrive(memory.results_empty(1));
