@@ -29,6 +29,12 @@ __device__ inline uint32_t pack(float low, float high) {
 __device__ inline float2 widen(__nv_bfloat162 pair) { return __bfloat1622float2(pair); }
 __device__ inline float2 widen(__half2 pair) { return __half22float2(pair); }
 
+template <typename Element>
+__device__ inline float2 unpack(uint32_t packed) {
+  using Pair = std::conditional_t<kIsFp16<Element>, __half2, __nv_bfloat162>;
+  return widen(reinterpret_cast<const Pair&>(packed));
+}
+
 // The instruction is volatile, so that the compiler does not move it across the waits for the
 // asynchronous products that it overlaps with.
 __device__ inline float fast_exp2(float x) {

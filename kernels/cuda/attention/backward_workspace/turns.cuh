@@ -40,7 +40,7 @@ struct TurnLayout {
   int64_t counter_bytes, sum_bytes;
 
   TurnLayout(int64_t B, int64_t T, int64_t H, int64_t D) {
-    constexpr int64_t kL2ShareBytes = 12 << 20;
+    constexpr int64_t kL2ShareBytes = 15 << 20;
     constexpr int64_t kItemsInFlight = 320;  // twice the multiprocessors of the largest Hopper GPU
     const int64_t num_tiles = (T + kTurnKeys - 1) / kTurnKeys;
     num_blocks = num_tiles * (kTurnKeys / kTurnQueries);
@@ -48,7 +48,7 @@ struct TurnLayout {
     // L2 has to hold Q, K, V, dO and the sums of the heads that blocks are at.
     const int64_t head_bytes = 4 * T * D * 2 + slot_bytes;
     heads_together = static_cast<int>(
-        std::clamp<int64_t>(kL2ShareBytes / std::max<int64_t>(head_bytes, 1), 1, 16));
+        std::clamp<int64_t>(kL2ShareBytes / std::max<int64_t>(head_bytes, 1), 1, 20));
     // With fewer slots a head waits for the one that had its slot.
     const int64_t wanted =
         kItemsInFlight / std::max<int64_t>(num_tiles, 1) + 2 + 2 * heads_together;
@@ -59,30 +59,34 @@ struct TurnLayout {
   }
 };
 
-// A tile of keys of one (batch, head).
+// A tile of keys of one (batch, head). Behind the last item stands one without a tile. `round` heads have had the
+// head's slot before.
 struct Item {
-  int bh, tile;
+  int bh, tile, slot, round;
+
+  __device__ bool exists() const { return tile >= 0; }
 };
 // Returns the item of a ticket: tile after tile of p.heads_together heads, then those of the next heads.
 __device__ inline Item item_of(const Params& p, int ticket) {
   const int num_tiles = (p.T + kTurnKeys - 1) / kTurnKeys;
+  if (ticket >= num_tiles * p.B * p.H) return {0, -1, 0, 0};
   const int first_head = ticket / (p.heads_together * num_tiles) * p.heads_together;
   const int num_heads = min(p.heads_together, p.B * p.H - first_head);
   const int rest = ticket - first_head * num_tiles;
-  return {first_head + rest % num_heads, num_tiles - 1 - rest / num_heads};
+  const int bh = first_head + rest % num_heads;
+  return {bh, num_tiles - 1 - rest / num_heads, bh % p.num_slots, bh / p.num_slots};
 }
 
 // The turns of an item to add to the sums of its blocks of queries. One thread waits for a turn and passes it on. Little is
 // computed for a block, because the warpgroups that multiply wait for the warps that add.
 struct Turns {
-  int* counters;    // of the head's slot
-  int tile, round;  // `round` heads have used the slot before
+  int* counters;  // of the head's slot
+  int tile, round;
 
-  __device__ Turns(const Params& p, Item item) {
-    const int num_blocks = (p.T + kTurnKeys - 1) / kTurnKeys * (kTurnKeys / kTurnQueries);
-    counters = p.turns + 1 + item.bh % p.num_slots * num_blocks;
-    tile = item.tile;
-    round = item.bh / p.num_slots;
+  __device__ Turns(const Params& p, Item item)
+      : counters(p.turns + 1 + item.slot * num_blocks(p)), tile(item.tile), round(item.round) {}
+  __device__ static int num_blocks(const Params& p) {  // of queries
+    return (p.T + kTurnKeys - 1) / kTurnKeys * (kTurnKeys / kTurnQueries);
   }
   // Returns how many items of a head add to a block, without documents.
   __device__ static int num_items(int block) { return block * kTurnQueries / kTurnKeys + 1; }
@@ -90,16 +94,20 @@ struct Turns {
   // Returns the counter's value when this item may add. Each head takes it from round * num_items to
   // (round + 1) * num_items.
   __device__ int value(int block) const { return (round + 1) * num_items(block) - 1 - tile; }
-  __device__ void wait(int block) const {
-    const int wanted = value(block);
+  // Tells whether this item may add now.
+  __device__ bool has_come(int block) const {
     int now;
-    do {
-      asm volatile("ld.acquire.gpu.global.b32 %0, [%1];"
-                   : "=r"(now)
-                   : "l"(counters + block)
-                   : "memory");
-    } while (now != wanted);
+    asm volatile("ld.acquire.gpu.global.b32 %0, [%1];"
+                 : "=r"(now)
+                 : "l"(counters + block)
+                 : "memory");
+    if (now != value(block)) return false;
     asm volatile("fence.proxy.async.global;" ::: "memory");
+    return true;
+  }
+  __device__ void wait(int block) const {
+    while (!has_come(block)) {
+    }
   }
   __device__ void pass(int block) const {
     asm volatile("st.release.gpu.global.b32 [%0], %1;" ::"l"(counters + block),
@@ -113,5 +121,12 @@ struct Turns {
                  : "memory");
   }
 };
+
+// The sums of dQ of a block of queries.
+template <int D>
+__device__ inline float* sums_of(const Params& p, Item item, int block) {
+  const int64_t number = static_cast<int64_t>(item.slot) * Turns::num_blocks(p) + block;
+  return p.dq_sums + number * (kTurnQueries * D);
+}
 
 }  // namespace weft::cuda::attention

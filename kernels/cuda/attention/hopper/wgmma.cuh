@@ -8,6 +8,7 @@
 
 #include "kernels/cuda/attention/arguments/numbers.cuh"
 #include "kernels/cuda/attention/hopper/panel_tile.cuh"
+#include "kernels/cuda/attention/mma_sync/mma.cuh"
 
 namespace weft::cuda::attention {
 
@@ -31,6 +32,20 @@ __device__ inline void pin(float (&acc)[kN][4]) {
   }
 }
 
+// A warp's 16 rows of a tile, from row `row` on, as left operands of products over its columns.
+template <int D>
+struct RegisterTile {
+  uint32_t words[D / 16][4];
+
+  __device__ RegisterTile(PanelTile<D, 64> tile, int row) {
+    const int lane = threadIdx.x & 31;
+#pragma unroll
+    for (int k = 0; k < D / 16; ++k) {
+      load_matrices(words[k], tile.at(row + (lane & 15), 2 * k + (lane >> 4)));
+    }
+  }
+};
+
 // clang-format off
 #define WEFT_TILE(d, n) "+f"(d[n][0]), "+f"(d[n][1]), "+f"(d[n][2]), "+f"(d[n][3])
 #define WEFT_TILES4(d, n) WEFT_TILE(d, n), WEFT_TILE(d, n + 1), WEFT_TILE(d, n + 2), WEFT_TILE(d, n + 3)
@@ -47,6 +62,9 @@ __device__ inline void pin(float (&acc)[kN][4]) {
 #define WEFT_MULTIPLY_SHARED(type, n, sums, tiles, a_idx, b_idx, p_idx, transposed) \
   asm volatile("{ .reg .pred p; setp.ne.b32 p, %" p_idx ", 0; wgmma.mma_async.sync.aligned.m64n" n "k16.f32." type "." type " " sums \
                ", %" a_idx ", %" b_idx ", p, 1, 1, " transposed "; }" : tiles : "l"(a), "l"(b), "r"(accumulate))
+#define WEFT_MULTIPLY_ROWS(type, n, sums, tiles, a_idxs, b_idx, p_idx) \
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %" p_idx ", 0; wgmma.mma_async.sync.aligned.m64n" n "k16.f32." type "." type " " sums \
+               ", {" a_idxs "}, %" b_idx ", p, 1, 1, 0; }" : tiles : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate))
 #define WEFT_MULTIPLY_COLUMNS(type, n, sums, tiles, a_idxs, b_idx) \
   asm volatile("{ .reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.m64n" n "k16.f32." type "." type " " sums \
                ", {" a_idxs "}, %" b_idx ", p, 1, 1, 1; }" : tiles : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
@@ -56,6 +74,13 @@ template <typename Element>
 __device__ inline void wgmma_rows(float (&d)[8][4], uint64_t a, uint64_t b, int accumulate) {
   if constexpr (kIsFp16<Element>) WEFT_MULTIPLY_SHARED("f16", "64", WEFT_SUMS64, WEFT_TILES64(d), "32", "33", "34", "0, 0");
   if constexpr (!kIsFp16<Element>) WEFT_MULTIPLY_SHARED("bf16", "64", WEFT_SUMS64, WEFT_TILES64(d), "32", "33", "34", "0, 0");
+}
+
+// The same, with a in registers as mma.sync holds it.
+template <typename Element>
+__device__ inline void wgmma_rows(float (&d)[8][4], const uint32_t (&a)[4], uint64_t b, int accumulate) {
+  if constexpr (kIsFp16<Element>) WEFT_MULTIPLY_ROWS("f16", "64", WEFT_SUMS64, WEFT_TILES64(d), "%32,%33,%34,%35", "36", "37");
+  if constexpr (!kIsFp16<Element>) WEFT_MULTIPLY_ROWS("bf16", "64", WEFT_SUMS64, WEFT_TILES64(d), "%32,%33,%34,%35", "36", "37");
 }
 
 // d (64, 8 * kN) = or += a (16, 64)^T * b (16, 8 * kN), both in shared memory with rows contiguous.
@@ -80,6 +105,7 @@ __device__ inline void wgmma_columns(float (&d)[kN][4], const uint32_t (&a)[4], 
   if constexpr (kN == 20 && !kIsFp16<Element>) WEFT_MULTIPLY_COLUMNS("bf16", "160", WEFT_SUMS160, WEFT_TILES160(d), "%80,%81,%82,%83", "84");
 }
 #undef WEFT_MULTIPLY_SHARED
+#undef WEFT_MULTIPLY_ROWS
 #undef WEFT_MULTIPLY_COLUMNS
 #undef WEFT_TILE
 #undef WEFT_TILES4
@@ -100,6 +126,15 @@ __device__ inline void start_rows_product(float (&acc)[8][4], PanelTile<D, 64> a
 #pragma unroll
   for (int k = 0; k < D / 16; ++k)
     wgmma_rows<Element>(acc, a.rows_operand(k), b.rows_operand(k), k > 0);
+  wgmma_commit();
+}
+
+// The same, with A in registers.
+template <typename Element, int D>
+__device__ inline void start_rows_product(float (&acc)[8][4], const RegisterTile<D>& a,
+                                          PanelTile<D, 64> b) {
+#pragma unroll
+  for (int k = 0; k < D / 16; ++k) wgmma_rows<Element>(acc, a.words[k], b.rows_operand(k), k > 0);
   wgmma_commit();
 }
 

@@ -40,16 +40,20 @@ struct ScoreExchange {
     fence_shared_async();
     if (!forms_dq(step)) arrive_at(kScoresFull + step % 2);
   }
-  // Forms dQ of the step's queries, of both groups' keys, and hands it to the warp that adds it to memory. Returns when all
-  // products of this thread are complete. `i` is the number of the item.
-  __device__ void form_dq(int i, int step) const {
+  // Forms dQ of the step's queries, of both groups' keys, and hands it to the warp that brings it to memory. Returns when all
+  // products of this thread are complete. `i` is the number of the item. Where this is the last item to add, the sum begins
+  // with what the others have left at `before`, if there are others, and dQ is complete.
+  __device__ void form_dq(const Params& p, int i, int step, bool is_complete,
+                          const float* before) const {
     using Element = typename Shape::Element;
     constexpr int D = Shape::D;
     constexpr int kColumns = D > 96 ? 64 : D;  // Registers hold the sums of so many.
+    const int thread = threadIdx.x % 128;
     sync_at(kScoresFull + group);
 #pragma unroll
     for (int part = 0; part < D / kColumns; ++part) {
-      float dq[kColumns / 8][4];
+      constexpr int kN = kColumns / 8;
+      float dq[kN][4];
       wgmma_fence();
 #pragma unroll
       for (int of_group = 0; of_group < Shape::kGroups; ++of_group) {
@@ -61,18 +65,48 @@ struct ScoreExchange {
       wgmma_wait<0>();
       pin(dq);
       if (part == D / kColumns - 1) arrive_at(kScoresEmpty + group);
-      if (part == 0) memory.sums_barriers().wait_empty(step);
+      if (before != nullptr) {
 #pragma unroll
-      for (int n = 0; n < kColumns / 8; ++n) {
-        const int place = memory.sums_place(part * kColumns / 8 + n, threadIdx.x % 128);
-        asm volatile("st.shared.v4.f32 [%0], {%1,%2,%3,%4};" ::"r"(memory.sums(step) + place * 16),
-                     "f"(dq[n][0]), "f"(dq[n][1]), "f"(dq[n][2]), "f"(dq[n][3])
-                     : "memory");
+        for (int n = 0; n < kN; ++n) {
+          const float4 sum = __ldcg(reinterpret_cast<const float4*>(before) +
+                                    memory.sums_place(part * kN + n, thread));
+          dq[n][0] += sum.x;
+          dq[n][1] += sum.y;
+          dq[n][2] += sum.z;
+          dq[n][3] += sum.w;
+        }
+      }
+      if (part == 0) memory.sums_barriers().wait_empty(step);
+      if (is_complete) {
+        put_complete(p, step, part * kN / 2, dq);
+      } else {
+#pragma unroll
+        for (int n = 0; n < kN; ++n) {
+          store_quad(memory.sums(step) + memory.sums_place(part * kN + n, thread) * 16, dq[n]);
+        }
       }
     }
     fence_shared_async();
     __syncwarp();
     if ((threadIdx.x & 31) == 0) arrive(memory.sums_barriers().full(step));
+  }
+  // Puts columns of dQ where its sums would lie; the first is 16 * first.
+  template <int kN>
+  __device__ void put_complete(const Params& p, int step, int first, float (&dq)[kN][4]) const {
+    uint32_t words[kN / 2][4];
+#pragma unroll
+    for (int n = 0; n < kN; ++n) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        words[n / 2][n % 2 * 2 + half] =
+            pack<typename Shape::Element>(dq[n][2 * half] * p.scale, dq[n][2 * half + 1] * p.scale);
+      }
+    }
+    const int lane = threadIdx.x & 31, row = threadIdx.x / 32 % 4 * 16 + (lane & 15);
+#pragma unroll
+    for (int k = 0; k < kN / 2; ++k) {
+      store_matrices(memory.dq_tile(step).at(row, 2 * (first + k) + (lane >> 4)), words[k]);
+    }
   }
 };
 

@@ -21,11 +21,12 @@ template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
 __global__ void __launch_bounds__(Shape::kThreads, 1)
     attention_backward_hopper_kernel(const __grid_constant__ Params p,
                                      const __grid_constant__ CUtensorMap qkv_map,
-                                     const __grid_constant__ CUtensorMap dout_map) {
+                                     const __grid_constant__ CUtensorMap dout_map,
+                                     const __grid_constant__ CUtensorMap dqkv_map) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   using Memory = BackwardMemory<Shape, kDropout>;
   __shared__ __align__(8) uint64_t barriers[Memory::kNumBarriers];
-  __shared__ int items[Shape::kOwn];
+  __shared__ Item items[Shape::kOwn];
   extern __shared__ uint8_t shared[];
   const Memory memory{aligned_shared(shared), shared_address(barriers), items};
   if (threadIdx.x == 0) memory.init_barriers(p.bias.of_queries != nullptr);
@@ -39,7 +40,8 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
     asm volatile("setmaxnreg.dec.sync.aligned.u32 56;");
     const int warp = uniform(static_cast<int>(threadIdx.x) / 32 % 4);
     if (warp < Shape::kGroups) {
-      add_query_gradients<Shape, kDropout, kDocuments>(p, memory, warp);
+      if ((threadIdx.x & 31) == 0)
+        add_query_gradients<Shape, kDropout, kDocuments>(p, memory, warp, dqkv_map);
     } else if (warp == Shape::kGroups) {
       if ((threadIdx.x & 31) == 0)
         load_tiles<Shape, kDropout, kDocuments>(p, memory, qkv_map, dout_map);
@@ -67,7 +69,8 @@ bool launch_fused_backward(cudaStream_t stream, const Params& p) {
   const int num_items = (p.T + kTurnKeys - 1) / kTurnKeys * p.B * p.H;
   kernel<<<std::min(num_items, num_multiprocessors), Shape::kThreads, kSharedBytes, stream>>>(
       p, tensor_map(p.qkv, Shape::D, head_size, 3 * p.H, p.T, p.B),
-      tensor_map(p.dout, Shape::D, head_size, p.H, p.T, p.B));
+      tensor_map(p.dout, Shape::D, head_size, p.H, p.T, p.B),
+      tensor_map(p.dqkv, Shape::D, head_size, 3 * p.H, p.T, p.B));
   check_launch(kName);
   return true;
 }

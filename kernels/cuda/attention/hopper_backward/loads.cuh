@@ -13,18 +13,16 @@ namespace weft::cuda::attention {
 template <class Shape, bool kDropout, bool kDocuments>
 __device__ inline void load_tiles(const Params& p, const BackwardMemory<Shape, kDropout>& memory,
                                   const CUtensorMap& qkv_map, const CUtensorMap& dout_map) {
-  const int num_tickets = (p.T + kTurnKeys - 1) / kTurnKeys * p.B * p.H;
   int step = 0;
   for (int i = 0;; ++i) {
     memory.own().wait_empty(i);
-    const int next = atomicAdd(p.turns, 1), ticket = next < num_tickets ? next : -1;
-    memory.item(i) = ticket;
+    const Item item = item_of(p, atomicAdd(p.turns, 1));
+    memory.item(i) = item;
     const uint32_t own_full = memory.own().full(i);
-    if (ticket < 0) {
+    if (!item.exists()) {
       arrive(own_full);
       return;
     }
-    const Item item = item_of(p, ticket);
     const int b = item.bh / p.H, h = item.bh % p.H, first_key = item.tile * kTurnKeys;
     expect_bytes(own_full, 2 * Shape::kGroups * Shape::kTileBytes);
     for (int group = 0; group < Shape::kGroups; ++group) {

@@ -38,7 +38,6 @@ struct FusedShape {
            kStages * (2 * kTileBytes + 2 * kStep * 4 + (dropout ? kMaskBytes : 0));
   }
   static_assert(kTurnKeys == 64 * kGroups && kMaskTile == 64 && kTurnQueries == kStep);
-  static_assert(kSums <= 2 * kGroups);  // as many as there are barriers of read_back
 };
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -46,15 +45,14 @@ struct FusedShape {
 template <class Shape, bool kDropout>
 struct BackwardMemory {
   static constexpr int D = Shape::D;
-  static constexpr int kNumBarriers =
-      2 * (Shape::kOwn + Shape::kStages + Shape::kSums + Shape::kGroups);
+  static constexpr int kNumBarriers = 2 * (Shape::kOwn + Shape::kStages + Shape::kSums);
 
   uint32_t base, barriers;
-  int* items;  // of the own tiles; -1 behind the last one
+  Item* items;  // of the own tiles
 
   // --- the own tiles of item number `i` of this block ---
   __device__ Buffers<Shape::kOwn> own() const { return {barriers}; }
-  __device__ int& item(int i) const { return items[Buffers<Shape::kOwn>::index(i)]; }
+  __device__ Item& item(int i) const { return items[Buffers<Shape::kOwn>::index(i)]; }
   __device__ PanelTile<D, 64> k_tile(int i, int group) const {
     const int tile = (Buffers<Shape::kOwn>::index(i) * Shape::kGroups + group) * 2;
     return {base + tile * Shape::kTileBytes};
@@ -90,19 +88,13 @@ struct BackwardMemory {
     return score_tile(0, 0).base + Shape::kScores * Shape::kScoreBytes +
            Buffers<Shape::kSums>::index(step) * Shape::kSumBytes;
   }
-  // Returns the place, in 16 bytes, of the four numbers of thread `thread` in columns [8 n, 8 n + 8). Where rows are
-  // read, neighbouring lanes take the quads of neighbouring rows; the order inside a quad spreads these over the banks.
-  __device__ static int sums_place(int n, int thread) {
-    return n * 128 + (thread ^ (thread >> 3 & 3) ^ (n & 1) * 2);
-  }
+  // Returns the place, in 16 bytes, of the four numbers of thread `thread` in columns [8 n, 8 n + 8).
+  __device__ static int sums_place(int n, int thread) { return n * 128 + thread; }
   __device__ Buffers<Shape::kSums> sums_barriers() const {
     return {barriers + 16 * (Shape::kOwn + Shape::kStages)};
   }
-  // The full barriers of sums that an adding warp reads back. It has two, used in turns: before it begins the second next
-  // reading, the warp that sums columns has seen this one.
-  __device__ Buffers<2> read_back(int group) const {
-    return {barriers + 16 * (Shape::kOwn + Shape::kStages + Shape::kSums + group)};
-  }
+  // --- dQ of a step, in the place of its sums: 64 queries as rows ---
+  __device__ PanelTile<D, 64> dq_tile(int step) const { return {sums(step)}; }
 
   // --- sums of the columns of an item's dQ ---
   __device__ uint32_t bias() const {
@@ -122,10 +114,6 @@ struct BackwardMemory {
     own().init(1, kWarps + Shape::kGroups + sums_columns);
     stages().init(1, kWarps);
     sums_barriers().init(4, 1 + sums_columns);
-    for (int group = 0; group < Shape::kGroups; ++group) {
-      init_barrier(read_back(group).full(0), 1);
-      init_barrier(read_back(group).full(1), 1);
-    }
     fence_initialised_barriers();
   }
 };

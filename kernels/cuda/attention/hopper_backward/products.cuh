@@ -17,6 +17,16 @@ namespace weft::cuda::attention {
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
+// Returns a left operand of a warpgroup: the tile, or this warp's rows of it in registers.
+template <bool kInRegisters, int D>
+__device__ inline auto rows_of(PanelTile<D, 64> tile, int warp_row) {
+  if constexpr (kInRegisters) {
+    return RegisterTile<D>(tile, warp_row);
+  } else {
+    return tile;
+  }
+}
+
 template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
 __device__ inline void multiply_tiles(const Params& p,
                                       const BackwardMemory<Shape, kDropout>& memory, int group) {
@@ -29,17 +39,23 @@ __device__ inline void multiply_tiles(const Params& p,
   using Element = typename Shape::Element;
   constexpr int D = Shape::D, kN = 8;
   constexpr bool kEarlyDelta = D <= 96;  // sums of dK, dV, scores and dP leave registers for it
+  // With few columns the left operands of S^T and dP^T fit in registers, too, so that these products read
+  // half as much of shared memory.
+  constexpr bool kInRegisters = D <= 64;
   const ScoreExchange<Shape, kDropout> exchange{memory, group};
   const int lane = threadIdx.x & 31, warp_row = threadIdx.x / 32 % 4 * 16;
   int step = 0;
   for (int i = 0;; ++i) {
     memory.own().wait_full(i);
-    const int ticket = uniform(memory.item(i));
-    if (ticket < 0) return;
-    const Item item = item_of(p, ticket);
+    const Item read = memory.item(i);
+    const Item item = {uniform(read.bh), uniform(read.tile), uniform(read.slot),
+                       uniform(read.round)};
+    if (!item.exists()) return;
     const int b = item.bh / p.H;
     const Steps<Shape, kDocuments> steps(p, item);
     const PanelTile<D, 64> k_tile = memory.k_tile(i, group), v_tile = memory.v_tile(i, group);
+    const auto k_rows = rows_of<kInRegisters>(k_tile, warp_row);
+    const auto v_rows = rows_of<kInRegisters>(v_tile, warp_row);
     const int group_key = item.tile * kTurnKeys + 64 * group;
     const float slope = slope_of<kAlibi>(p, item.bh % p.H, 1 / kLog2E);
     int ends[1][2] = {};
@@ -72,8 +88,8 @@ __device__ inline void multiply_tiles(const Params& p,
         const uint32_t rows_of_delta = rows_of_lse2 + Shape::kStep * 4;
         float s[1][kN][4], dp[kN][4], lse2[kN][2], delta[kN][2];
         wgmma_fence();
-        start_rows_product<Element, D>(s[0], k_tile, memory.q_tile(step));
-        start_rows_product<Element, D>(dp, v_tile, memory.dout_tile(step));
+        start_rows_product<Element, D>(s[0], k_rows, memory.q_tile(step));
+        start_rows_product<Element, D>(dp, v_rows, memory.dout_tile(step));
         tile.load_rows(lse2, rows_of_lse2);
         wgmma_wait<1>();
         pin(s[0]);
@@ -92,7 +108,17 @@ __device__ inline void multiply_tiles(const Params& p,
         start_columns_product<Element, D>(dk[0], ds[0], memory.q_tile(step));
         exchange.store(step, warp_row, ds[0]);
       }
-      if (exchange.forms_dq(step)) exchange.form_dq(i, step);
+      if (exchange.forms_dq(step)) {
+        const int block = query / kTurnQueries;
+        const LastTurn<Shape, kDocuments> last(p, item, block);
+        const float* before = nullptr;
+        if (last.is_last && !last.is_only) {
+          const Turns turns(p, item);
+          turns.wait(block);
+          before = sums_of<D>(p, item, block);
+        }
+        exchange.form_dq(p, i, step, last.is_last, before);
+      }
       wgmma_wait<0>();
       pin(dk[0]);
       pin(dv[0]);
