@@ -24,6 +24,15 @@ __device__ inline void store_operand(Tile<64> tile, int row, const uint32_t (&a)
   }
 }
 
+// Waits for the turn of an item that is the last one to add to a block of queries. A warp calls it. Returns the sums of
+// the others.
+template <int D>
+__device__ inline const float* wait_for_sums(const Params& p, const Item& item, int block) {
+  if ((threadIdx.x & 31) == 0) Turns(p, item).wait(block);
+  __syncwarp();
+  return sums_of<D>(p, item, block);
+}
+
 // The two groups hand the gradients of a step's scores to each other, and one of them reads both to form dQ.
 template <class Shape, bool kDropout>
 struct ScoreExchange {
@@ -40,9 +49,9 @@ struct ScoreExchange {
     fence_shared_async();
     if (!forms_dq(step)) arrive_at(kScoresFull + step % 2);
   }
-  // Forms dQ of the step's queries, of both groups' keys, and hands it to the warp that brings it to memory. Returns when all
-  // products of this thread are complete. `i` is the number of the item. Where this is the last item to add, the sum begins
-  // with what the others have left at `before`, if there are others, and dQ is complete.
+  // Forms dQ of the step's queries, of both groups' keys, and hands it to the thread that brings it to memory. Returns when
+  // all products of this thread are complete. `i` is the number of the item. Where it is the last one to add, dQ is complete:
+  // the sums of the others, if there are any, lie at `before`.
   __device__ void form_dq(const Params& p, int i, int step, bool is_complete,
                           const float* before) const {
     using Element = typename Shape::Element;

@@ -131,8 +131,7 @@ struct Steps {
 
   __device__ Steps(const Params& p, Item item) {
     const int last_key = (item.tile + 1) * kTurnKeys - 1;
-    const int end_of_queries =
-        kDocuments ? uniform(end_of_queries_of(p, item.bh / p.H, last_key)) : p.T;
+    const int end_of_queries = kDocuments ? end_of_queries_of(p, item.bh / p.H, last_key) : p.T;
     begin = item.tile * kTurnKeys / Shape::kStep;
     end = (end_of_queries + Shape::kStep - 1) / Shape::kStep;
   }
@@ -145,7 +144,7 @@ struct LastTurn {
 
   __device__ LastTurn(const Params& p, Item item, int block) {
     const int first_tile =
-        kDocuments ? uniform(first_key_of(p, item.bh / p.H, block * kTurnQueries)) / kTurnKeys : 0;
+        kDocuments ? first_key_of(p, item.bh / p.H, block * kTurnQueries) / kTurnKeys : 0;
     is_last = item.tile == first_tile;
     is_only = is_last && item.tile == block * kTurnQueries / kTurnKeys;
   }

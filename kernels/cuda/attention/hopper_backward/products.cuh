@@ -53,6 +53,7 @@ __device__ inline void multiply_tiles(const Params& p,
     if (!item.exists()) return;
     const int b = item.bh / p.H;
     const Steps<Shape, kDocuments> steps(p, item);
+    const int end_of_steps = kDocuments ? uniform(steps.end) : steps.end;
     const PanelTile<D, 64> k_tile = memory.k_tile(i, group), v_tile = memory.v_tile(i, group);
     const auto k_rows = rows_of<kInRegisters>(k_tile, warp_row);
     const auto v_rows = rows_of<kInRegisters>(v_tile, warp_row);
@@ -66,7 +67,7 @@ __device__ inline void multiply_tiles(const Params& p,
       group_end = uniform(end_of_queries_of(p, b, group_key + 63));
     }
     float dk[1][D / 8][4] = {}, dv[1][D / 8][4] = {};
-    for (int query = steps.begin * Shape::kStep; query < steps.end * Shape::kStep;
+    for (int query = steps.begin * Shape::kStep; query < end_of_steps * Shape::kStep;
          query += Shape::kStep, ++step) {
       memory.stages().wait_full(step);
       // No query of the step sees a key of the group.
@@ -111,13 +112,10 @@ __device__ inline void multiply_tiles(const Params& p,
       if (exchange.forms_dq(step)) {
         const int block = query / kTurnQueries;
         const LastTurn<Shape, kDocuments> last(p, item, block);
+        const bool is_last = kDocuments ? uniform(last.is_last) != 0 : last.is_last;
         const float* before = nullptr;
-        if (last.is_last && !last.is_only) {
-          const Turns turns(p, item);
-          turns.wait(block);
-          before = sums_of<D>(p, item, block);
-        }
-        exchange.form_dq(p, i, step, last.is_last, before);
+        if (is_last && !last.is_only) before = wait_for_sums<D>(p, item, block);
+        exchange.form_dq(p, i, step, is_last, before);
       }
       wgmma_wait<0>();
       pin(dk[0]);
