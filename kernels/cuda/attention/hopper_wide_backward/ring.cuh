@@ -82,11 +82,13 @@ struct Ring {
     }
   }
 
-  // Releases steps [begin, end) unread.
+  // Releases steps [begin, end) unread. A warp releases a step when all of its lanes have seen it: a barrier's parity tells
+  // only two phases apart, so a lane that is late until the stage is full again could wait for ever.
   template <class Load>
   __device__ void pass(int begin, int end, int num_steps, Load load) const {
     for (int step = begin; step < end; ++step) {
       wait(step);
+      __syncwarp();
       release(step);
       refill(step, num_steps, load);
     }
