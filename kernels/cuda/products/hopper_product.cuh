@@ -28,8 +28,8 @@ __device__ inline void load_stages(const Args& args, const ProductMemory& memory
       attention::wait_barrier(memory.empty(step), memory.phase(step) ^ 1);
       const uint32_t full = memory.full(step);
       if (!kBackward && k == 0) {
-        // The multiplying warps have read the bias of two tiles before: the stage that is filled now was released
-        // in the tile after that one (kMinTerms).
+        // The bias of tile t overwrites that of tile t-2. Its last readers are done, because the stage that is filled
+        // here was released during tile t-1, which needs at least kStages steps (kMinTerms).
         const int num_bytes = min(kTileN, args.N - at.column) * 2;
         attention::expect_bytes(full, kStageBytes + num_bytes);
         attention::load_bytes(memory.bias(tiles.count()),
@@ -64,7 +64,7 @@ __device__ inline void multiply_tiles(const Args& args, const ProductMemory& mem
   using attention::PanelTile;
   const int lane = threadIdx.x & 31, warp = threadIdx.x / 32 % 4;
   // A stage is free when no warpgroup of the cluster reads it any more. The first warp speaks for its warpgroup, whose
-  // warps start each product together.
+  // products need all of its warps (wgmma.cuh).
   const auto release = [&](int step) {
     if (warp == 0 && lane < kCluster) arrive_in_cluster(memory.empty(step), lane);
   };

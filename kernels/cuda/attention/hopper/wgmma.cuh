@@ -1,6 +1,13 @@
 // Products of a warpgroup on Hopper (sm_90a): wgmma with fp32 sums. [PTX ISA, "Asynchronous Warpgroup Level Matrix
 // Operations"]
 //
+// The kernels rely on a warpgroup's product needing all four warps: it begins when the last of them has started it, and when
+// it is complete for one, it is complete for all. PTX does not promise that (its `.sync` holds for a warp alone), but
+// CUTLASS relies on it, too: in a cluster one thread releases a stage for its warpgroup (PipelineTmaAsync). Two things follow:
+// - A warp that has waited for a product knows that the others have started it. So they are done with what they waited for and
+//   read before, and shared memory that it lay in may be written again.
+// - One warp may release a stage of shared memory for its warpgroup.
+//
 // The device code exists only where the compiler targets sm_90a; runs_on_hopper (launch.h) tests that at run time.
 #pragma once
 

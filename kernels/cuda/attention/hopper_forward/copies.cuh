@@ -92,8 +92,9 @@ __device__ inline void load_queries(const Params& p, const ForwardMemory<Shape, 
     for (int group = 0; group < Shape::kGroups; ++group) {
       const int use = query_use<Shape>(i, group);
       const int query = item.first_query + 64 * row_of_group<Shape>(i, group);
-      // The tile had another warpgroup's queries before. This one would not notice that its own have yet to come
-      // if it asked before those were there.
+      // A barrier's parity tells only two phases apart. Before the previous use of this tile is full, a wait for the next
+      // use would return at once. Where that one is another warpgroup's, tiles become full in the order of their uses: who
+      // has had its tile of the item before knows that all earlier ones are full.
       if (Shape::kQueryTiles % Shape::kGroups != 0 && use > 0) memory.queries().wait_full(use - 1);
       memory.queries().wait_empty(use);
       const uint32_t full = memory.queries().full(use);
