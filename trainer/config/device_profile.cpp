@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "indexed_dataset/storage/file_io.h"
+#include "kernels/flash_attention.h"
 #include "kernels/unfused_attention.h"
 
 namespace weft {
@@ -38,29 +39,15 @@ std::string text_of(const std::string& name_or_path) {
 }  // namespace
 
 int64_t DeviceProfile::workspace_bytes(const ModelShape& shape, int64_t tp_size) const {
-  // Attention keeps two numbers per head and token; where heads are of up to 128, its backward sums the queries' gradients
-  // of some heads in fp32 (kernels/cuda/attention/backward_workspace/turns.cuh). Without flash kernels it keeps scores of some heads. The
-  // embedding's backward sorts the tokens and sums pieces of 32 rows (kernels/cuda, *_scratch_bytes). Operations take the
-  // same workspace one after the other.
+  // Attention keeps in memory what its backward sums, or without flash kernels scores of some heads. The embedding's
+  // backward sorts the tokens and sums pieces of 32 rows (kernels/cuda, *_scratch_bytes). Operations take the same workspace
+  // one after the other.
+  const int64_t B = shape.micro_batch_size, T = shape.seq_length, D = shape.head_size;
   const int64_t H = shape.num_heads / tp_size;
-  const int64_t tokens = shape.micro_batch_size * shape.seq_length;
-  const int64_t num_tiles = (shape.seq_length + 127) / 128;
-  // Its tiles have 64, 96 or 128 columns; larger heads, and those between 96 and 128, have no such sums.
-  const int64_t D = shape.head_size;
-  const int64_t columns = D == 64 || D == 128 ? D : D <= 96 ? 96 : 0;
-  const int64_t sums_of_head = num_tiles * 128 * columns * 4;
-  const int64_t num_sums = columns == 0
-                               ? 0
-                               : std::min(shape.micro_batch_size * H,
-                                          std::max((16 << 20) / std::max<int64_t>(sums_of_head, 1),
-                                                   320 / num_tiles + 2));
-  // The gradient of the bias has up to three rows of sums for each tile (kernels/cuda/attention/backward_workspace/bias_sums.h).
-  const int64_t bias_sums = shape.attention_sums_qkv_bias()
-                                ? shape.micro_batch_size * H * 3 * num_tiles * columns * 4
-                                : 0;
+  const int64_t tokens = B * T;
   const int64_t attention = has_flash_attention(D)
-                                ? tokens * 8 * H + num_sums * sums_of_head + bias_sums
-                                : unfused_scratch(shape.seq_length, H, D, shape.dtype).num_bytes;
+                                ? flash_backward_bytes(B, T, H, D, shape.attention_sums_qkv_bias())
+                                : unfused_scratch(T, H, D, shape.dtype).num_bytes;
   const int64_t embedding = tokens * (shape.hidden_size / 4 + 64);
   // Quantizing sums columns over 64 rows at a time.
   const int64_t quantizing =

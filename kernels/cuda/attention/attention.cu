@@ -9,9 +9,9 @@
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/attention/backward_workspace/bias_sums.h"
 #include "kernels/cuda/attention/backward_workspace/row_values.h"
-#include "kernels/cuda/attention/backward_workspace/turns.cuh"
 #include "kernels/cuda/attention/fp32/fp32.h"
 #include "kernels/cuda/attention/instances/instances.h"
+#include "kernels/flash_attention.h"
 
 namespace weft::cuda {
 namespace attention {
@@ -39,31 +39,13 @@ Params checked_params(const Tensor& qkv, const Tensor& document_bounds, const Te
   return params;
 }
 
-// Returns the columns of a head's tile where these are up to 128, else 0: only such tiles have a kernel whose blocks
-// add to dQ in turns and sum the gradient of the bias (instances/backward.cuh).
-int64_t fused_columns(int64_t head_size) {
-  int64_t columns = 0;
-  choose_tile(head_size, [&](auto tile_columns, auto) { columns = tile_columns(); });
-  return columns <= 128 ? columns : 0;
-}
-
-TurnLayout turn_layout(int64_t B, int64_t T, int64_t H, int64_t head_size) {
-  const int64_t columns = fused_columns(head_size);
-  return {B, T, columns > 0 ? H : 0, std::max<int64_t>(columns, 1)};
-}
-
 }  // namespace
 
 }  // namespace attention
 
 int64_t attention_workspace_bytes(int64_t B, int64_t T, int64_t H, int64_t D, bool sums_bias) {
-  const attention::TurnLayout turns = attention::turn_layout(B, T, H, D);
-  const int64_t num_bytes =
-      attention::row_values_bytes(B, T, H) + turns.counter_bytes + turns.sum_bytes;
-  if (!sums_bias) return num_bytes;
-  const int64_t columns = attention::fused_columns(D);
-  return std::max(num_bytes + attention::bias_sums_bytes(B, T, H, columns),
-                  dqkv_bias_scratch_bytes(B, T, H, D));
+  const int64_t num_bytes = flash_backward_bytes(B, T, H, D, sums_bias);
+  return sums_bias ? std::max(num_bytes, dqkv_bias_scratch_bytes(B, T, H, D)) : num_bytes;
 }
 
 void attention_forward(cudaStream_t stream, const Attention& args, uint32_t* item_counter) {
@@ -98,20 +80,17 @@ attention::Params backward_params(const AttentionBackward& args, void* workspace
   params.lse = args.lse.as<float>();
   params.kept = args.kept.as<uint32_t>();
   params.lse2 = static_cast<float*>(workspace);
-  params.delta =
-      params.lse2 + attention::padded_length(params.T) * static_cast<int64_t>(params.B) * params.H;
-  const attention::TurnLayout turns =
-      attention::turn_layout(params.B, params.T, params.H, params.head_size);
+  params.delta = params.lse2 + padded_length(params.T) * static_cast<int64_t>(params.B) * params.H;
+  const TurnLayout turns(params.B, params.T, params.H, params.head_size);
   char* const counters =
-      static_cast<char*>(workspace) + attention::row_values_bytes(params.B, params.T, params.H);
+      static_cast<char*>(workspace) + row_values_bytes(params.B, params.T, params.H);
   params.turns = reinterpret_cast<int*>(counters);
   params.num_turns = static_cast<int>(turns.num_counters);
   params.dq_sums = reinterpret_cast<float*>(counters + turns.counter_bytes);
   params.num_slots = turns.num_slots;
   params.heads_together = turns.heads_together;
-  const int64_t columns = attention::fused_columns(params.head_size);
-  if (args.dqkv_bias && columns > 0 && args.qkv.dtype() != DType::kFloat32) {
-    params.bias = attention::bias_sums(params, columns, args.dropout_p > 0,
+  if (args.dqkv_bias && turns.columns > 0 && args.qkv.dtype() != DType::kFloat32) {
+    params.bias = attention::bias_sums(params, turns.columns, args.dropout_p > 0,
                                        params.dq_sums + turns.sum_bytes / 4);
   }
   return params;

@@ -11,18 +11,12 @@
 
 #include "kernels/backend.h"
 #include "kernels/dropout.h"
+#include "kernels/flash_attention.h"
 #include "kernels/philox.h"
 
 namespace weft::cuda::attention {
 
 constexpr float kLog2E = 1.4426950408889634F;
-
-// The rows of lse2 and delta of one (batch, head) are padded to padded_length(T). The padding holds
-// lse2 = +inf and delta = 0, so that rows beyond T get probability 0.
-constexpr int kRowPadding = 256;
-WEFT_HOST_DEVICE constexpr int64_t padded_length(int64_t T) {
-  return (T + kRowPadding - 1) / kRowPadding * kRowPadding;
-}
 
 // Dropout as the device uses it. Kept probabilities are multiplied by keep_scale, which is 1 without
 // dropout; the kernels apply it to sums of probabilities, where it costs nothing.
@@ -182,11 +176,12 @@ template <typename Function>
 void choose_tile(int64_t head_size, Function function) {
   constexpr std::integral_constant<int, 96> k96;
   constexpr std::integral_constant<int, 160> k160;
-  if (head_size == 64) return function(std::integral_constant<int, 64>{}, std::false_type{});
+  const int64_t columns = flash_columns(head_size);
+  if (columns == 64) return function(std::integral_constant<int, 64>{}, std::false_type{});
+  if (columns == 128) return function(std::integral_constant<int, 128>{}, std::false_type{});
+  if (columns == 160) return function(k160, std::true_type{});
   if (head_size == 96) return function(k96, std::false_type{});
-  if (head_size == 128) return function(std::integral_constant<int, 128>{}, std::false_type{});
-  if (head_size < 96) return function(k96, std::true_type{});
-  function(k160, std::true_type{});
+  function(k96, std::true_type{});
 }
 
 }  // namespace weft::cuda::attention

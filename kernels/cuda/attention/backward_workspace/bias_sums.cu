@@ -51,18 +51,10 @@ void add_partials(cudaStream_t stream, const Tensor& out, int H, int D, const Pa
   check_launch("attention_bias_sums_kernel");
 }
 
-int64_t num_tiles_of(int64_t T) { return (T + kTurnKeys - 1) / kTurnKeys; }
-
 }  // namespace
 
-// With documents any item can be the last one for some queries, else the first tile's item is for all. With dropout
-// each of the two warpgroups has sums of the values of its keys.
-int64_t bias_sums_bytes(int64_t B, int64_t T, int64_t H, int64_t columns) {
-  return B * (1 + 2) * num_tiles_of(T) * H * columns * static_cast<int64_t>(sizeof(float));
-}
-
 BiasSums bias_sums(const Params& params, int64_t columns, bool dropout, float* memory) {
-  const int num_tiles = static_cast<int>(num_tiles_of(params.T));
+  const int num_tiles = static_cast<int>(num_turn_tiles(params.T));
   BiasSums sums;
   sums.columns = static_cast<int>(columns);
   sums.query_rows = params.document_bounds != nullptr ? num_tiles : 1;

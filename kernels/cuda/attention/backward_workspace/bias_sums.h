@@ -28,8 +28,7 @@ namespace attention {
 struct BiasSums;
 struct Params;
 
-// Returns the memory of the partial sums: the most that any of the kernel's versions leave.
-int64_t bias_sums_bytes(int64_t B, int64_t T, int64_t H, int64_t columns);
+// Returns where the partial sums lie in `memory` of bias_sums_bytes() (kernels/flash_attention.h).
 BiasSums bias_sums(const Params& params, int64_t columns, bool dropout, float* memory);
 
 // out (H,3,D) (+)= the sums of params.bias.

@@ -141,10 +141,6 @@ void backward_rows_with_sums(cudaStream_t stream, const Params& params, DType x)
 
 }  // namespace
 
-int64_t row_values_bytes(int64_t B, int64_t T, int64_t H) {
-  return 2 * B * H * padded_length(T) * static_cast<int64_t>(sizeof(float));
-}
-
 void backward_rows(cudaStream_t stream, const Params& params, DType x) {
   if (params.bias.values_from_dout) return backward_rows_with_sums(stream, params, x);
   const int64_t num_rows = padded_length(params.T) * params.B * params.H;

@@ -11,9 +11,6 @@ namespace weft::cuda::attention {
 
 struct Params;
 
-// Returns the bytes of lse2 and delta.
-int64_t row_values_bytes(int64_t B, int64_t T, int64_t H);
-
 // Fills lse2 and delta, and for 16 bits sets the counters of turns.cuh to 0. Where params.bias says that
 // values come from dO, it makes their partial sums, too (bias_sums.h).
 void backward_rows(cudaStream_t stream, const Params& params, DType x);

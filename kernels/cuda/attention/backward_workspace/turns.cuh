@@ -13,7 +13,7 @@
 //
 // Sums of later heads take the place of those of earlier ones, so that all stay in L2: head bh uses slot
 // bh % num_slots, and the counters go on counting. Where heads share slots there are more of these than heads taken
-// together, so the head that had the slot before has earlier tickets.
+// together, so the head that had the slot before has earlier tickets. kernels/flash_attention.h has these numbers.
 //
 // The sums are only touched by bulk copies and additions, which work in the async proxy. A thread waits until its own
 // are complete in memory before it releases the turn; completion also makes them visible to ordinary accesses. The
@@ -22,42 +22,12 @@
 // the result; the next head's first store comes after that reading. [PTX ISA, "Memory Consistency Model: Proxies"]
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
 #include "kernels/cuda/attention/arguments/params.h"
+#include "kernels/flash_attention.h"
 
 namespace weft::cuda::attention {
-
-constexpr int kTurnQueries = 64;  // So many queries share a counter.
-constexpr int kTurnKeys = 128;    // An item has so many keys.
-
-// The memory behind lse2 and delta: counters, the first of which is the ticket, and sums. A head has num_blocks blocks
-// of kTurnQueries queries. `D` is the number of columns of the tile.
-struct TurnLayout {
-  int num_slots, heads_together;
-  int64_t num_blocks, num_counters;
-  int64_t counter_bytes, sum_bytes;
-
-  TurnLayout(int64_t B, int64_t T, int64_t H, int64_t D) {
-    constexpr int64_t kL2ShareBytes = 15 << 20;
-    constexpr int64_t kItemsInFlight = 320;  // twice the multiprocessors of the largest Hopper GPU
-    const int64_t num_tiles = (T + kTurnKeys - 1) / kTurnKeys;
-    num_blocks = num_tiles * (kTurnKeys / kTurnQueries);
-    const int64_t slot_bytes = num_blocks * kTurnQueries * D * 4;
-    // L2 has to hold Q, K, V, dO and the sums of the heads that blocks are at.
-    const int64_t head_bytes = 4 * T * D * 2 + slot_bytes;
-    heads_together = static_cast<int>(
-        std::clamp<int64_t>(kL2ShareBytes / std::max<int64_t>(head_bytes, 1), 1, 20));
-    // With fewer slots a head waits for the one that had its slot.
-    const int64_t wanted =
-        kItemsInFlight / std::max<int64_t>(num_tiles, 1) + 2 + 2 * heads_together;
-    num_slots = static_cast<int>(std::min(wanted, B * H));
-    num_counters = 1 + num_slots * num_blocks;
-    counter_bytes = (num_counters * 4 + 255) / 256 * 256;
-    sum_bytes = num_slots * slot_bytes;
-  }
-};
 
 // A tile of keys of one (batch, head). Behind the last item stands one without a tile. `round` heads have had the
 // head's slot before.
