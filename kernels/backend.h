@@ -253,7 +253,6 @@ constexpr int64_t kOptimizerBlock = 1024;
 struct WorkspaceShape {
   int64_t B = 0, T = 0, C = 0, H = 0, D = 0, F = 0, Vp = 0;
   int64_t G = 0;  // groups of queries; 0 where every query has its own key and value
-  int64_t num_parameters = 0;
   DType x = DType::kFloat32;
   DType r = x;
   Gelu gelu = Gelu::kTanh;

@@ -373,7 +373,6 @@ void run(const Options& o) {
                              .D = buffers.D,
                              .F = buffers.F,
                              .Vp = o.Vp,
-                             .num_parameters = buffers.num_parameters,
                              .x = o.x,
                              .r = o.r(),
                              .attention_sums_qkv_bias = true};

@@ -63,7 +63,7 @@ OpCase cast_to_fp16_at_its_limits() {
 OpCase sum_of_squares(int64_t n) {
   return {"sum_of_squares_n" + std::to_string(n),
           [=](Backend& backend) -> Outputs {
-            Arrays arrays(backend, {.num_parameters = n});
+            Arrays arrays(backend, {});
             const Tensor out = arrays.make(kSingle, {1});
             backend.sum_of_squares(out, arrays.make(kSingle, {n}, random_values(n, 1, kSingle)));
             return {arrays.output("out", out)};
@@ -158,7 +158,7 @@ Tensor masters_of(Arrays& arrays, Backend& backend, const AdamW& args) {
 }
 
 Outputs run_adamw(Backend& backend, DType x, DType moments, int64_t n) {
-  Arrays arrays(backend, {.num_parameters = n, .x = x});
+  Arrays arrays(backend, {.x = x});
   AdamW args = adamw_args(arrays, backend, x, moments, random_values(n, 1, kSingle));
   make_updates(arrays, backend, args);
   return {arrays.output("param", args.param),
@@ -239,7 +239,7 @@ double num_different(const Values& a, const Values& b) {
 OpCase split_masters_equal_fp32(int64_t n) {
   return {"split_masters_equal_fp32_n" + std::to_string(n),
           [=](Backend& backend) -> Outputs {
-            Arrays arrays(backend, {.num_parameters = n});
+            Arrays arrays(backend, {});
             const Values masters = numbers_of_all_kinds(n);
             AdamW split = adamw_args(arrays, backend, DType::kBFloat16, kSingle, masters);
             AdamW whole = adamw_args(arrays, backend, kSingle, kSingle, masters);

@@ -327,7 +327,7 @@ Tensor Model::input(int64_t slot) const {
   return layers.empty() ? final_residual_ : layers.front().residual;
 }
 
-WorkspaceShape Model::workspace_shape(int64_t num_parameters) const {
+WorkspaceShape Model::workspace_shape() const {
   WorkspaceShape w;
   w.B = shape_.micro_batch_size;
   w.T = planned_length_;
@@ -337,7 +337,6 @@ WorkspaceShape Model::workspace_shape(int64_t num_parameters) const {
   w.D = shape_.head_size;
   w.F = ffn_;
   w.Vp = has_head() ? vocab_rows_ : 0;
-  w.num_parameters = num_parameters;
   w.x = shape_.dtype;
   w.r = shape_.residual_dtype();
   w.gelu = shape_.gelu;

@@ -161,7 +161,7 @@ class Model {
   void backward(const MicroBatch& batch, bool accumulate, GradientReducer* reducer = nullptr);
 
   // Returns the sizes that the backend's workspace must serve for this model on this rank.
-  WorkspaceShape workspace_shape(int64_t num_parameters) const;
+  WorkspaceShape workspace_shape() const;
 
  private:
   // A chunk with its views into the arenas. `arena_begins` and `arena_ends` say where the sharded

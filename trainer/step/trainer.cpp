@@ -58,7 +58,7 @@ Trainer::Trainer(Backend& backend, const TrainerOptions& options, const ProcessG
   plan_.add(MemoryClass::kGradients, "gradients", &gradients_, DType::kFloat32, {n});
   const int64_t workspace_bytes = options.planned_workspace_bytes
                                       ? *options.planned_workspace_bytes
-                                      : backend.workspace_bytes(model_.workspace_shape(n));
+                                      : backend.workspace_bytes(model_.workspace_shape());
   if (workspace_bytes > 0) {
     plan_.add(MemoryClass::kWorkspace, "workspace", &workspace_, DType::kUInt8, {workspace_bytes});
   }
@@ -82,7 +82,7 @@ Trainer::Trainer(Backend& backend, const TrainerOptions& options, const ProcessG
 // All stages ask for the products of all of them, the head's too: the first rank's table is the run's,
 // and checkpoints hold it.
 std::string Trainer::tune() {
-  WorkspaceShape shape = model_.workspace_shape(table_.arena_elements());
+  WorkspaceShape shape = model_.workspace_shape();
   const int64_t Vp = options_.shape.padded_vocab_size / groups_.layout.tp_size;
   const int64_t chunk = options_.logits_chunk;
   if (chunk == 0 || chunk >= shape.B * shape.T) {

@@ -86,13 +86,12 @@ class Trainer {
 
   // Enqueues forward and backward of all micro-batches and the update, counts the iteration and its
   // samples, and returns whether the update is among them: all ranks skip it where the gradients of one
-  // are not finite, if the options say so. At most kResultsInFlight steps may have unread results.
+  // are not finite, if the options say so. At most StepResults::kInFlight steps may have unread results.
   bool step(const GlobalBatch& batch, const StepOptions& options);
   // Enqueues forward only, without dropout and gradients. The counters stay as they are.
   void evaluate(const GlobalBatch& batch);
   // Waits for the oldest unread step() or evaluate() and returns its result.
   StepResult result();
-  static constexpr int kResultsInFlight = StepResults::kInFlight;
 
   // Computes the gradients of a global batch without an update, waits, and returns its loss (for
   // tests and diagnosis). Dropout is that of the next step; the gradients are those of the loss times
