@@ -10,7 +10,8 @@ namespace weft {
 
 namespace {
 
-// The end of a key names what makes algorithms comparable at all: workspace, library and GPU.
+// A key's ",workspace=...,cublaslt=...,gpu=..." names what makes algorithms comparable at all. Behind
+// the GPU, whose name has no comma, it may say which question a choice answers (",fused", ",own").
 std::set<std::string> kinds_of(const std::string& table) {
   std::set<std::string> kinds;
   std::istringstream lines(table);
@@ -20,8 +21,9 @@ std::set<std::string> kinds_of(const std::string& table) {
     const std::string key = line.substr(0, line.find(' '));
     const size_t at = key.find(",workspace=");
     if (at == std::string::npos) continue;
-    const size_t fused = key.rfind(",fused");
-    kinds.insert(key.substr(at, fused == std::string::npos ? fused : fused - at));
+    const size_t gpu = key.find(",gpu=", at);
+    const size_t end = gpu == std::string::npos ? gpu : key.find(',', gpu + 1);
+    kinds.insert(key.substr(at, end == std::string::npos ? end : end - at));
   }
   return kinds;
 }

@@ -34,16 +34,23 @@ class TimingBackend final : public ForwardingBackend {
       const std::string key = product + end_of_keys_;
       if (!table_.find(key)) table_.add(key, std::to_string(rank_));
     }
+    const std::string own = "m=1" + end_of_keys_ + ",own";
+    if (has_own_kernels_ && !table_.find(own)) table_.add(own, std::to_string(rank_));
     return "";
   }
+  // Times our own kernel for m=1 beside the library's, if the memory lasts so far.
+  void set_own_kernels(bool has_own_kernels) { has_own_kernels_ = has_own_kernels; }
   std::string algorithms() const override { return table_.text_in_use(); }
   void use_algorithms(const std::string& text) override { table_.take(text); }
   // As Gemm chooses while a run goes on; "" is the library's own choice.
-  std::string choice() { return table_.find_settled("m=1" + end_of_keys_).value_or(""); }
+  std::string choice(const std::string& question = "") {
+    return table_.find_settled("m=1" + end_of_keys_ + question).value_or("");
+  }
 
  private:
   const int rank_;
   const bool has_memory_;
+  bool has_own_kernels_ = false;
   cuda::AlgorithmTable table_;
   const std::string end_of_keys_;
 };
@@ -81,6 +88,17 @@ TEST(Tuning, TheFileOfOneNodeIsFollowedByAllRanksOrByNone) {
   EXPECT_THAT(tuned({0}, true), testing::Each("a1"));
   EXPECT_THAT(tuned({0, 1}, true), testing::Each("a2"));
   EXPECT_THAT(tuned({0, 1, 2}, true), testing::Each("")) << "nobody has timed";
+}
+
+TEST(Tuning, ARankThatHasNotTimedOurOwnKernelsTakesTheChoiceOfAnother) {
+  run_ranks(2, [](HostGroup& ranks) {
+    TimingBackend backend(ranks.rank(), true, "H200");
+    backend.set_own_kernels(ranks.rank() == 1);
+    Trainer trainer(backend, small_options());
+    tune_on_first_rank(trainer, backend, ranks);
+    EXPECT_EQ(backend.choice(), "0");
+    EXPECT_EQ(backend.choice(",own"), "1");
+  });
 }
 
 TEST(Tuning, RanksWithOtherGpusAreRefused) {
