@@ -49,6 +49,10 @@ inline bool is_device_lost(cudaError_t error) {
     case cudaErrorLaunchTimeout:
     case cudaErrorMapBufferObjectFailed:
     case cudaErrorContextIsDestroyed:
+    case cudaErrorMpsClientTerminated:
+#if CUDART_VERSION >= 13000  // the headers of CUDA 12 may lack it
+    case cudaErrorContained:
+#endif
     case cudaErrorUnknown:
       return true;
     default:
