@@ -1,16 +1,16 @@
 #include "kernels/cuda/algorithm_table.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
+
+#include "kernels/folder_lock.h"
 
 namespace weft::cuda {
 namespace {
@@ -20,28 +20,6 @@ constexpr const char* kHeader = "weft-gemm-algorithms 1";
 [[noreturn]] void fail(const std::string& path, const char* action) {
   throw std::system_error(errno, std::generic_category(), path + ": cannot " + action);
 }
-
-// An exclusive lock on the file's folder. It leaves no file behind, and readers need no lock
-// because the file is renamed into place. File systems without locks (some NFS mounts) go without:
-// then two processes that add pairs at once may lose those of one, which are timed again later.
-class FolderLock {
- public:
-  explicit FolderLock(const std::string& path) {
-    const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
-    std::error_code ignored;  // open() has the better error
-    std::filesystem::create_directories(folder, ignored);
-    fd_ = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd_ < 0) fail(folder.string(), "open the folder");
-    while (flock(fd_, LOCK_EX) != 0 && errno == EINTR) {
-    }
-  }
-  ~FolderLock() { close(fd_); }
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
-
- private:
-  int fd_ = -1;
-};
 
 void write_all(int fd, const std::string& text, const std::string& path) {
   for (size_t done = 0; done < text.size();) {

@@ -9,6 +9,7 @@
 
 #include "indexed_dataset/process/parse_json.h"
 #include "indexed_dataset/storage/file_io.h"
+#include "kernels/folder_lock.h"
 
 namespace weft {
 namespace {
@@ -101,6 +102,7 @@ std::filesystem::path ceilings_file(const std::filesystem::path& algorithm_file)
 
 void store_ceilings(const std::filesystem::path& file,
                     const std::vector<DeviceCeilings>& measured) {
+  const FolderLock lock(file);
   std::vector<DeviceCeilings> all = read_all(file);
   for (const DeviceCeilings& one : measured) {
     std::erase_if(all, [&](const DeviceCeilings& c) { return c.device_id == one.device_id; });
@@ -108,7 +110,6 @@ void store_ceilings(const std::filesystem::path& file,
   }
   Json json = {{"format", kFormat}, {"devices", Json::array()}};
   for (const DeviceCeilings& one : all) json["devices"].push_back(to_json(one));
-  if (file.has_parent_path()) std::filesystem::create_directories(file.parent_path());
   write_file_atomically(file, json.dump(2) + "\n");
 }
 

@@ -40,6 +40,7 @@ double ceiling_ms(const Operation& operation, const DeviceCeilings& ceilings);
 // Returns the file that belongs to this table of algorithms.
 std::filesystem::path ceilings_file(const std::filesystem::path& algorithm_file);
 // Adds measurements to the file, in place of those of the same devices; it is replaced as a whole.
+// Processes that do so at once wait for each other (kernels/folder_lock.h).
 // Throws std::runtime_error if the file is of another kind, std::system_error if it cannot be written.
 void store_ceilings(const std::filesystem::path& file, const std::vector<DeviceCeilings>& measured);
 // Returns those of this device; else those of another one with the same `description`; else nothing.

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <thread>
 
 #include "indexed_dataset/storage/file_io.h"
 #include "tests/temporary_folder.h"
@@ -55,6 +56,24 @@ TEST(DeviceCeilings, AreKeptByDeviceAndReplaced) {
   EXPECT_EQ(find_ceilings(file, "GPU-2", "NVIDIA H200")->bf16_tflops, 610);
   EXPECT_EQ(find_ceilings(file, "GPU-3", "NVIDIA H200")->device_id, "GPU-1") << "of the same kind";
   EXPECT_FALSE(find_ceilings(file, "GPU-3", "NVIDIA H100"));
+}
+
+TEST(DeviceCeilings, AreAllKeptWhenSeveralStoreThemAtOnce) {
+  const TemporaryFolder folder;
+  const std::filesystem::path file = folder / "device-ceilings.json";
+  constexpr int kNumThreads = 4, kNumEach = 25;
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < kNumThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < kNumEach; ++i)
+        store_ceilings(file, {example("GPU-" + std::to_string(t * kNumEach + i))});
+    });
+  }
+  threads.clear();  // joins them
+  for (int i = 0; i < kNumThreads * kNumEach; ++i) {
+    const std::string id = "GPU-" + std::to_string(i);
+    EXPECT_TRUE(find_ceilings(file, id, "another device")) << id;
+  }
 }
 
 TEST(DeviceCeilings, RefuseAFileOfAnotherKind) {
