@@ -190,6 +190,17 @@ Operation fp8_product_operation(const Fp8Product& a) {
           .bytes = (a.accumulate ? 2 : 1) * bytes_of({a.out}) + bytes_of({a.a, a.b, a.bias})};
 }
 
+// For each tensor an amax is read and becomes 0, a place of the history and both scales are written,
+// and the history is read where its maximum is asked for.
+Operation update_fp8_scaling_operation(const Fp8ScalingUpdate& a) {
+  const int64_t n = a.states.shape(0), num_read = a.uses_maximum ? a.history_len : 0;
+  return {.name = "update_fp8_scaling",
+          .dimensions = "n history",
+          .sizes = {n, a.history_len},
+          .dtype = a.states.dtype(),
+          .bytes = product({n, 2 + 1 + 2 + num_read, size_bytes(a.states.dtype())})};
+}
+
 Operation squared_error_operation(Tensor value, Tensor reference) {
   return flat_operation("squared_error", value.num_elements(), value.dtype(),
                         bytes_of({value, reference}));

@@ -54,6 +54,7 @@ Operation linear_backward_weight_operation(Tensor dweight, Tensor dbias, Tensor 
                                            bool accumulate);
 Operation quantize_operation(const Quantize& args);
 Operation fp8_product_operation(const Fp8Product& args);
+Operation update_fp8_scaling_operation(const Fp8ScalingUpdate& args);
 Operation squared_error_operation(Tensor value, Tensor reference);
 // `name` tells forward and backward apart.
 Operation activation_operation(const char* name, Tensor narrow, Tensor wide, Tensor also_wide);

@@ -124,6 +124,12 @@ void ProfilingBackend::fp8_product(const Fp8Product& args) {
       [&] { inner().fp8_product(args); });
 }
 
+void ProfilingBackend::update_fp8_scaling(const Fp8ScalingUpdate& args) {
+  profiled_call(
+      recorder_, Stream::kCompute, [&] { return update_fp8_scaling_operation(args); },
+      [&] { inner().update_fp8_scaling(args); });
+}
+
 void ProfilingBackend::squared_error(Tensor out, Tensor value, Tensor reference, bool accumulate) {
   profiled_call(
       recorder_, Stream::kCompute, [&] { return squared_error_operation(value, reference); },

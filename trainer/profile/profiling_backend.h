@@ -38,6 +38,7 @@ class ProfilingBackend final : public ForwardingBackend {
   void gelu_forward(Tensor out, Tensor pre, Gelu gelu) override;
   void quantize(const Quantize& args) override;
   void fp8_product(const Fp8Product& args) override;
+  void update_fp8_scaling(const Fp8ScalingUpdate& args) override;
   void squared_error(Tensor out, Tensor value, Tensor reference, bool accumulate) override;
   void glu_forward(Tensor out, Tensor pre, Glu glu) override;
   void glu_backward(Tensor dpre, Tensor dout, Tensor pre, Glu glu) override;

@@ -150,6 +150,15 @@ TEST(Operation, AdamWMovesThirtyBytesOfABf16ParameterAndTwentyEightOfAnFp32One) 
   EXPECT_EQ(adamw_operation(args).bytes, 28.25 * n);
 }
 
+TEST(Operation, NewScalesOfFp8ReadTheHistoryOnlyForItsMaximum) {
+  Fp8ScalingUpdate args{.states = fp32({12, 20}), .history_len = 16, .amaxes = fp32({12})};
+  EXPECT_EQ(to_string(update_fp8_scaling_operation(args)),
+            "update_fp8_scaling n=12 history=16 fp32");
+  EXPECT_EQ(update_fp8_scaling_operation(args).bytes, 4.0 * 12 * 5);
+  args.uses_maximum = true;
+  EXPECT_EQ(update_fp8_scaling_operation(args).bytes, 4.0 * 12 * (5 + 16));
+}
+
 TEST(Operation, CollectivesCountWhatCrossesALinkOfARing) {
   const Tensor whole = fp32({1 << 20});
   const Operation reduce = all_reduce_operation("data", whole, 4);
