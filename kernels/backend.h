@@ -280,6 +280,7 @@ class Backend {
   virtual std::string device_id() const = 0;
   virtual int64_t total_memory_bytes() const = 0;
   virtual int64_t free_memory_bytes() const = 0;
+  virtual bool has_fp8_products() const = 0;  // a GPU may be too old for fp8_product()
   // Returns zeroed memory, 256-byte aligned. The backend frees what is left when it is destroyed.
   // Throws std::bad_alloc, or DeviceOutOfMemory where it is a GPU's memory that is exhausted.
   virtual void* allocate(int64_t num_bytes, Memory memory) = 0;

@@ -24,6 +24,7 @@ class ForwardingBackend : public Backend {
   std::string device_id() const override { return inner_->device_id(); }
   int64_t total_memory_bytes() const override { return inner_->total_memory_bytes(); }
   int64_t free_memory_bytes() const override { return inner_->free_memory_bytes(); }
+  bool has_fp8_products() const override { return inner_->has_fp8_products(); }
   void release(void* data, Memory memory) override { inner_->release(data, memory); }
   void copy(void* dst, const void* src, int64_t num_bytes, Stream stream) override {
     inner_->copy(dst, src, num_bytes, stream);

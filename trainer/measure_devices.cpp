@@ -46,8 +46,10 @@ void measure_devices(const Config& config, HostGroup& ranks, std::FILE* out) {
   if (ranks.rank() != 0) return;
   store_ceilings(ceilings_file(algorithms), all);
   for (size_t rank = 1; rank < all.size(); ++rank) {
-    say(fmt::format("rank {}: {:.4g} TF/s bf16, copy {:.1f} GB/s, {} ({})\n", rank,
-                    all[rank].bf16_tflops, all[rank].copy_gb_per_s, all[rank].device,
+    const std::string fp8 =
+        all[rank].fp8_tflops > 0 ? fmt::format("{:.4g} TF/s fp8, ", all[rank].fp8_tflops) : "";
+    say(fmt::format("rank {}: {:.4g} TF/s bf16, {}copy {:.1f} GB/s, {} ({})\n", rank,
+                    all[rank].bf16_tflops, fp8, all[rank].copy_gb_per_s, all[rank].device,
                     all[rank].device_id));
   }
   say(fmt::format("written to {}\n", ceilings_file(algorithms).string()));

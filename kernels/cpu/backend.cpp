@@ -32,6 +32,7 @@ class CpuBackend final : public Backend {
   std::string device_id() const override { return ""; }
   int64_t total_memory_bytes() const override { return Device::total_memory_bytes(); }
   int64_t free_memory_bytes() const override { return Device::free_memory_bytes(); }
+  bool has_fp8_products() const override { return true; }
   void* allocate(int64_t num_bytes, Memory) override { return device_.allocate(num_bytes); }
   void release(void* data, Memory) override { device_.release(data); }
   void copy(void* dst, const void* src, int64_t num_bytes, Stream) override {

@@ -19,7 +19,6 @@ namespace {
 
 // bf16 tensor cores and asynchronous copies begin with Ampere.
 constexpr int kMinimumMajor = 8;
-constexpr int kMinimumOfFp8 = 89;  // compute capability 8.9
 
 cudaDeviceProp properties_of(int device_idx) {
   std::string why;
@@ -93,6 +92,10 @@ int64_t CudaBackend::free_memory_bytes() const {
   size_t free_bytes = 0, total_bytes = 0;
   CUDA_CHECK(cudaMemGetInfo(&free_bytes, &total_bytes));
   return static_cast<int64_t>(free_bytes);
+}
+
+bool CudaBackend::has_fp8_products() const {
+  return properties_.major * 10 + properties_.minor >= 89;  // compute capability 8.9
 }
 
 void* CudaBackend::allocate(int64_t num_bytes, Memory memory) {
@@ -200,7 +203,7 @@ int64_t CudaBackend::workspace_bytes(const WorkspaceShape& shape) const {
     if (!shape.has_glu) need(gelu_product_scratch_bytes(N, shape.F));
   }
   if (shape.fp8_gradients) {
-    if (properties_.major * 10 + properties_.minor < kMinimumOfFp8)
+    if (!has_fp8_products())
       throw std::invalid_argument(
           "fp8 products: " + description() +
           " has none; compute capability 8.9 is needed (Ada, Hopper); leave "

@@ -31,6 +31,7 @@ class CudaBackend final : public Backend {
   std::string device_id() const override;
   int64_t total_memory_bytes() const override;
   int64_t free_memory_bytes() const override;
+  bool has_fp8_products() const override;
   void* allocate(int64_t num_bytes, Memory memory) override;
   void release(void* data, Memory memory) override;
   void copy(void* dst, const void* src, int64_t num_bytes, Stream stream) override;

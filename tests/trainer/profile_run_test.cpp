@@ -54,6 +54,20 @@ TEST_F(ProfiledRun, TrainsTheSameBitsAndTellsTheWholeStep) {
   EXPECT_EQ(line_of(rank, "adamw").at("calls"), 1);
 }
 
+TEST_F(ProfiledRun, Fp8HasLinesForProductsAndForScales) {
+  ASSERT_EQ(run(arguments("fp8", 8,
+                          {"--bf16", "--fp8-format", "hybrid", "--fp8-recipe", "delayed",
+                           "--profile-steps", "5:6"})),
+            0)
+      << output();
+  const json rank = profiles("fp8", "5_6")[0];
+  expect_whole_step(rank);
+  EXPECT_GT(line_of(rank, "fp8_product M=").at("flops"), 0);
+  // One update for the scales of forward, another one for those of gradients.
+  EXPECT_EQ(line_of(rank, "update_fp8_scaling n=16 ").at("calls"), 1);
+  EXPECT_EQ(line_of(rank, "update_fp8_scaling n=8 ").at("calls"), 1);
+}
+
 TEST_F(ProfiledRun, RanksReportTheirCollectives) {
   const Arguments topology = {"--tensor-model-parallel-size", "2", "--sequence-parallel",
                               "--use-distributed-optimizer"};

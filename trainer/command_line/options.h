@@ -324,7 +324,8 @@ void visit_options(C& c, Visitor& v) {
     "measure what the device can do (products, memory, launches), keep it for --profile-steps beside "
     "--gemm-algorithm-cache, and exit; needs no other option");
   v("measure-device-seconds", c.measure_device_seconds,
-    "seconds that the bf16 products run, until power and clock are steady (default: 30, on a CPU 3)");
+    "seconds that the bf16 products run, until power and clock are steady; where the device has fp8, the "
+    "second half is for fp8 products (default: 30, on a CPU 3)");
 }
 
 }  // namespace weft

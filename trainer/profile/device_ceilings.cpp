@@ -28,6 +28,7 @@ Json to_json(const DeviceCeilings& c) {
           {"measured_at", c.measured_at},
           {"bf16_tflops", c.bf16_tflops},
           {"fp32_tflops", c.fp32_tflops},
+          {"fp8_tflops", c.fp8_tflops},
           {"copy_gb_per_s", c.copy_gb_per_s},
           {"triad_gb_per_s", c.triad_gb_per_s},
           {"launch_us", c.launch_us},
@@ -44,6 +45,7 @@ DeviceCeilings from_json(const Json& json) {
           .measured_at = json.at("measured_at"),
           .bf16_tflops = json.at("bf16_tflops"),
           .fp32_tflops = json.at("fp32_tflops"),
+          .fp8_tflops = json.value("fp8_tflops", 0.0),  // earlier versions did not measure it
           .copy_gb_per_s = json.at("copy_gb_per_s"),
           .triad_gb_per_s = json.at("triad_gb_per_s"),
           .launch_us = json.at("launch_us"),
@@ -80,6 +82,12 @@ std::string cpu_model() {
   return "unknown model";
 }
 
+// GPUs multiply both types of two bytes at the same rate, and both of fp8.
+double tflops_of(DType dtype, const DeviceCeilings& ceilings) {
+  if (is_float8(dtype)) return ceilings.fp8_tflops;
+  return size_bytes(dtype) == 2 ? ceilings.bf16_tflops : ceilings.fp32_tflops;
+}
+
 }  // namespace
 
 std::string ceilings_id(const Backend& device) {
@@ -89,10 +97,8 @@ std::string ceilings_id(const Backend& device) {
 
 double ceiling_ms(const Operation& operation, const DeviceCeilings& ceilings) {
   if (operation.is_collective()) return 0;
-  // GPUs multiply both types of two bytes at the same rate.
-  const double tflops =
-      size_bytes(operation.dtype) == 2 ? ceilings.bf16_tflops : ceilings.fp32_tflops;
-  return std::max({operation.flops / (tflops * 1e9),
+  const double tflops = tflops_of(operation.dtype, ceilings);
+  return std::max({tflops > 0 ? operation.flops / (tflops * 1e9) : 0,
                    operation.bytes / (ceilings.memory_gb_per_s() * 1e6), ceilings.launch_us / 1e3});
 }
 

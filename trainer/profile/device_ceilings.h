@@ -19,12 +19,13 @@ struct DeviceCeilings {
   std::string device_id = {};               // its UUID, or for a CPU its model
   std::string measured_at = {};             // a timestamp
   double bf16_tflops = 0, fp32_tflops = 0;  // matrix products, sustained
+  double fp8_tflops = 0;                    // 0 where the device has none, or it was not measured
   double copy_gb_per_s = 0;                 // reads one tensor and writes one; both count
   double triad_gb_per_s = 0;                // reads two tensors and writes one; all count
   double launch_us = 0;      // the shortest time from one small operation to the next
   double round_trip_us = 0;  // the host enqueues a small operation and sees its end
-  double seconds = 0;        // time for which the bf16 products ran
-  // These were read while the products ran; they are empty where the driver does not tell.
+  double seconds = 0;        // time for which the bf16 products ran, and the fp8 ones
+  // These were read while the bf16 products ran; they are empty where the driver does not tell.
   std::optional<double> power_limit_w = {}, power_w = {}, sm_clock_mhz = {};
 
   double memory_gb_per_s() const { return std::max(copy_gb_per_s, triad_gb_per_s); }
@@ -33,8 +34,9 @@ struct DeviceCeilings {
 // Returns the identity under which the ceilings of `device` are kept.
 std::string ceilings_id(const Backend& device);
 
-// Returns the least time of a call in ms: that of its FLOPs, of its bytes, or of a launch. A
-// collective has none (0), because it could run beside other work.
+// Returns the least time of a call in ms: that of its FLOPs, of its bytes, or of a launch. The
+// FLOPs of fp8 do not count where their rate is not known. A collective has none (0), because it could
+// run beside other work.
 double ceiling_ms(const Operation& operation, const DeviceCeilings& ceilings);
 
 // Returns the file that belongs to this table of algorithms.

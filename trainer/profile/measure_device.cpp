@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/bfloat16.h"
+#include "kernels/float8.h"
 #include "trainer/profile/power_meter.h"
 
 namespace weft {
@@ -42,9 +43,12 @@ void fill_random(Backend& device, Tensor tensor) {
   std::normal_distribution<float> normal;
   std::vector<float> values(kNumRandom);
   for (float& value : values) value = normal(random);
-  std::vector<BFloat16> rounded(values.begin(), values.end());
-  const bool is_bf16 = tensor.dtype() == DType::kBFloat16;
-  const void* source = is_bf16 ? static_cast<const void*>(rounded.data()) : values.data();
+  const std::vector<BFloat16> bf16(values.begin(), values.end());
+  std::vector<uint8_t> fp8;
+  for (const float value : values) fp8.push_back(to_float8(value, DType::kFloat8E4M3));
+  const void* source = values.data();
+  if (tensor.dtype() == DType::kBFloat16) source = bf16.data();
+  if (tensor.dtype() == DType::kFloat8E4M3) source = fp8.data();
   const int64_t piece_bytes = kNumRandom * size_bytes(tensor.dtype());
   for (int64_t at = 0; at < tensor.num_bytes(); at += piece_bytes) {
     device.copy(tensor.as<char>() + at, source, std::min(piece_bytes, tensor.num_bytes() - at),
@@ -88,6 +92,11 @@ WorkspaceShape product_shape(int64_t n, DType dtype) {
   return {.B = 1, .T = n, .C = n, .Vp = n, .x = dtype};
 }
 
+double tflops_of_product(int64_t n, double seconds) {
+  const auto size = static_cast<double>(n);
+  return 2 * size * size * size / seconds / 1e12;
+}
+
 // Runs products (n,n) = (n,n) * (n,n)^T and returns TFLOP/s.
 double product_tflops(Backend& device, int64_t n, DType dtype, double seconds, PowerMeter* power) {
   device.tune(product_shape(n, dtype));
@@ -104,8 +113,34 @@ double product_tflops(Backend& device, int64_t n, DType dtype, double seconds, P
         // The first half warms the device up; its power then is not that of the rest.
         if (power != nullptr && seconds_since(start) > seconds / 2) power->read();
       });
-  const auto size = static_cast<double>(n);
-  return 2 * size * size * size / one / 1e12;
+  return tflops_of_product(n, one);
+}
+
+// The same for e4m3 operands and a bf16 result, as forward's fc2 has them.
+double fp8_product_tflops(Backend& device, int64_t n, double seconds) {
+  device.tune({.B = 1,
+               .T = n,
+               .C = n,
+               .F = n,
+               .x = DType::kBFloat16,
+               .has_fc1_bias = false,
+               .fp8_gradients = DType::kFloat8E4M3});
+  const DeviceMemory a(device, 2 * n * n), b(device, n * n), c(device, n * n), d(device, 256);
+  const Tensor out(a.data(), DType::kBFloat16, {n, n});
+  const Tensor inp(b.data(), DType::kFloat8E4M3, {n, n}),
+      weight(c.data(), DType::kFloat8E4M3, {n, n}), scaling(d.data(), DType::kFloat32, {2});
+  fill_random(device, inp);
+  fill_random(device, weight);
+  constexpr float kUnscaled[] = {1, 1};
+  device.copy(scaling.data(), kUnscaled, sizeof kUnscaled, Stream::kCompute);
+  return tflops_of_product(n, mean_seconds(device, seconds, [&] {
+                             device.fp8_product({.out = out,
+                                                 .a = inp,
+                                                 .b = weight,
+                                                 .a_scaling = scaling,
+                                                 .b_scaling = scaling,
+                                                 .sums_fast = true});
+                           }));
 }
 
 // Each of the tensors has `num_bytes`. Returns GB/s of a copy and of the sum of two tensors.
@@ -185,8 +220,9 @@ DeviceCeilings measure_device(Backend& device, double seconds,
   ceilings.fp32_tflops = product_tflops(device, n_fp32, DType::kFloat32, part, nullptr);
   say(fmt::format("fp32 products of {0} x {0} x {0}: {1:.4g} TF/s\n", n_fp32,
                   ceilings.fp32_tflops));
-  ceilings.bf16_tflops = product_tflops(device, n, DType::kBFloat16, seconds, &power);
-  ceilings.seconds = seconds;
+  // The fp8 products come last, so the device is warm for them.
+  ceilings.seconds = device.has_fp8_products() ? seconds / 2 : seconds;
+  ceilings.bf16_tflops = product_tflops(device, n, DType::kBFloat16, ceilings.seconds, &power);
   ceilings.power_w = power.mean_power_w();
   ceilings.sm_clock_mhz = power.mean_sm_clock_mhz();
   std::string at;
@@ -194,8 +230,13 @@ DeviceCeilings measure_device(Backend& device, double seconds,
     at = fmt::format(" at {:.0f} W of {:.0f} W and {:.0f} MHz", *ceilings.power_w,
                      ceilings.power_limit_w.value_or(0), ceilings.sm_clock_mhz.value_or(0));
   }
-  say(fmt::format("bf16 products of {0} x {0} x {0} for {1:.4g} s: {2:.4g} TF/s{3}\n", n, seconds,
-                  ceilings.bf16_tflops, at));
+  say(fmt::format("bf16 products of {0} x {0} x {0} for {1:.4g} s: {2:.4g} TF/s{3}\n", n,
+                  ceilings.seconds, ceilings.bf16_tflops, at));
+  if (device.has_fp8_products()) {
+    ceilings.fp8_tflops = fp8_product_tflops(device, n, ceilings.seconds);
+    say(fmt::format("fp8 products of {0} x {0} x {0} for {1:.4g} s: {2:.4g} TF/s\n", n,
+                    ceilings.seconds, ceilings.fp8_tflops));
+  }
   return ceilings;
 }
 

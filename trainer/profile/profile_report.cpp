@@ -56,12 +56,22 @@ std::string ceilings_line(const RankProfile& p, const std::vector<ReportLine>& l
   const DeviceCeilings& c = *p.ceilings;
   std::string text = fmt::format(
       "  ceilings of {} by --measure-device, {}: bf16 {:.4g} TF/s, fp32 {:.4g} TF/s, "
-      "memory {:.4g} GB/s, launch {:.3g} us",
-      c.device, c.measured_at, c.bf16_tflops, c.fp32_tflops, c.memory_gb_per_s(), c.launch_us);
+      "{}memory {:.4g} GB/s, launch {:.3g} us",
+      c.device, c.measured_at, c.bf16_tflops, c.fp32_tflops,
+      c.fp8_tflops > 0 ? fmt::format("fp8 {:.4g} TF/s, ", c.fp8_tflops) : "", c.memory_gb_per_s(),
+      c.launch_us);
   if (c.power_w)
     text += fmt::format(", {:.0f} W of {:.0f} W", *c.power_w, c.power_limit_w.value_or(0));
   double ceiling_ms = 0;
   for (const ReportLine& line : lines) ceiling_ms += line.ceiling_ms.value_or(0);
+  const bool has_fp8 = std::any_of(lines.begin(), lines.end(), [](const ReportLine& line) {
+    return line.line.operation.flops > 0 && is_float8(line.line.operation.dtype);
+  });
+  if (has_fp8 && c.fp8_tflops == 0) {
+    text +=
+        "\n  the rate of fp8 products was not measured, so their bytes alone count: run "
+        "`weft-train --measure-device` again";
+  }
   return text + fmt::format("\n  at these ceilings a step would take {:.3f} ms\n", ceiling_ms);
 }
 

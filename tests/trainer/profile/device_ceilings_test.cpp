@@ -16,6 +16,7 @@ namespace weft {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 DeviceCeilings example(const std::string& device_id, double bf16_tflops = 600) {
   return {.device = "NVIDIA H200",
@@ -43,6 +44,36 @@ TEST(DeviceCeilings, BoundACallByItsFlopsItsBytesOrItsLaunch) {
   EXPECT_DOUBLE_EQ(ceiling_ms(copy, ceilings), 1) << "the faster of copy and triad";
   EXPECT_DOUBLE_EQ(ceiling_ms({.name = "sum", .bytes = 4}, ceilings), 0.002);
   EXPECT_DOUBLE_EQ(ceiling_ms({.name = "all_reduce", .group = "data", .bytes = 4e9}, ceilings), 0);
+}
+
+TEST(DeviceCeilings, BoundFp8ByItsOwnRateOrWithoutOneByItsBytes) {
+  DeviceCeilings ceilings = example("GPU-1");
+  for (const DType dtype : {DType::kFloat8E4M3, DType::kFloat8E5M2}) {
+    const Operation product{.name = "fp8_product", .dtype = dtype, .flops = 6e12, .bytes = 4e9};
+    const Operation quantize{.name = "quantize", .dtype = dtype, .bytes = 8e9};
+    ceilings.fp8_tflops = 1200;
+    EXPECT_DOUBLE_EQ(ceiling_ms(product, ceilings), 5);
+    EXPECT_DOUBLE_EQ(ceiling_ms(quantize, ceilings), 2);
+    ceilings.fp8_tflops = 0;
+    EXPECT_DOUBLE_EQ(ceiling_ms(product, ceilings), 1);
+    EXPECT_DOUBLE_EQ(ceiling_ms(quantize, ceilings), 2);
+  }
+}
+
+TEST(DeviceCeilings, OfEarlierVersionsHaveNoRateOfFp8) {
+  const TemporaryFolder folder;
+  const std::filesystem::path file = folder / "device-ceilings.json";
+  DeviceCeilings measured = example("GPU-1");
+  measured.fp8_tflops = 1200;
+  store_ceilings(file, {measured});
+  EXPECT_EQ(find_ceilings(file, "GPU-1", "")->fp8_tflops, 1200);
+  std::string text = read_file(file);
+  const std::string rate = "\"fp8_tflops\": 1200.0,";
+  ASSERT_NE(text.find(rate), std::string::npos) << text;
+  text.erase(text.find(rate), rate.size());
+  write_file_atomically(file, text);
+  EXPECT_EQ(find_ceilings(file, "GPU-1", "")->fp8_tflops, 0);
+  EXPECT_EQ(find_ceilings(file, "GPU-1", "")->bf16_tflops, 600);
 }
 
 TEST(DeviceCeilings, AreKeptByDeviceAndReplaced) {
@@ -99,11 +130,12 @@ TEST(DeviceCeilings, AreMeasuredOnACpuThroughTheOperationsOfTraining) {
   EXPECT_EQ(ceilings.device, backend->description());
   EXPECT_EQ(ceilings.device_id, ceilings_id(*backend));
   for (const double measured :
-       {ceilings.bf16_tflops, ceilings.fp32_tflops, ceilings.copy_gb_per_s, ceilings.triad_gb_per_s,
-        ceilings.launch_us, ceilings.round_trip_us})
+       {ceilings.bf16_tflops, ceilings.fp32_tflops, ceilings.fp8_tflops, ceilings.copy_gb_per_s,
+        ceilings.triad_gb_per_s, ceilings.launch_us, ceilings.round_trip_us})
     EXPECT_GT(measured, 0);
   EXPECT_FALSE(ceilings.power_w);
-  EXPECT_THAT(said, HasSubstr("bf16 products of 1024 x 1024 x 1024"));
+  EXPECT_THAT(said, HasSubstr("bf16 products of 1024 x 1024 x 1024 for 0.005 s"));
+  EXPECT_THAT(said, HasSubstr("fp8 products of 1024 x 1024 x 1024 for 0.005 s"));
   EXPECT_EQ(to_json_text(ceilings_from_json_text(to_json_text(ceilings))), to_json_text(ceilings));
 }
 
@@ -149,6 +181,18 @@ TEST(ProfileReport, LinesComeByTheirGapToTheDevice) {
   EXPECT_THAT(text, HasSubstr("recording costs +2.6 %"));
   EXPECT_THAT(text, HasSubstr("690 W of 700 W\n  at these ceilings a step would take 11.000 ms\n"));
   EXPECT_THAT(text, HasSubstr("(idle: "));
+}
+
+TEST(ProfileReport, TellsThatTheRateOfFp8IsMissing) {
+  RankProfile p = two_lines();
+  p.ceilings = example("GPU-1");
+  const std::string note = "the rate of fp8 products was not measured";
+  EXPECT_THAT(to_text(p), Not(HasSubstr(note)));
+  p.profile.lines[0].operation.dtype = DType::kFloat8E4M3;
+  EXPECT_THAT(to_text(p), HasSubstr(note));
+  p.ceilings->fp8_tflops = 1200;
+  EXPECT_THAT(to_text(p), Not(HasSubstr(note)));
+  EXPECT_THAT(to_text(p), HasSubstr("fp32 50 TF/s, fp8 1200 TF/s, memory 4000 GB/s"));
 }
 
 TEST(ProfileReport, RanksAreShownByLeastMeanAndMost) {
