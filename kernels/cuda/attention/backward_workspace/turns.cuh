@@ -2,8 +2,8 @@
 //
 // Backward's work items are tiles of keys of a (batch, head). Each adds its part to the sums of all
 // queries that see its keys, for every 64 queries in the order of falling tiles: the tile on the
-// diagonal stores its part, the others add theirs, and the last one reads the result. A counter for
-// 64 queries tells whose turn it is.
+// diagonal stores its part, the others add theirs, and the last one reads their sum and adds its own part in registers.
+// A counter for 64 queries tells whose turn it is.
 //
 // Blocks take items by a ticket, a few heads together, the last tile of each first. It has the fewest
 // queries, and the tile before it reaches any query one tile later, so blocks that run side by
@@ -15,11 +15,12 @@
 // bh % num_slots, and the counters go on counting. Where heads share slots there are more of these than heads taken
 // together, so the head that had the slot before has earlier tickets. kernels/flash_attention.h has these numbers.
 //
-// The sums are only touched by bulk copies and additions, which work in the async proxy. A thread waits until its own
-// are complete in memory before it releases the turn; completion also makes them visible to ordinary accesses. The
-// thread that acquires the turn needs a proxy fence before its first copy, because an acquire orders ordinary
-// accesses alone. So each addition of a block of queries comes after all earlier ones, and so does the reading of
-// the result; the next head's first store comes after that reading. [PTX ISA, "Memory Consistency Model: Proxies"]
+// The sums are written by bulk copies and additions, which work in the async proxy. A thread waits until its own
+// are complete in memory before it releases the turn; completion also makes them visible to ordinary accesses, as those
+// that read the sums in the end. The thread that acquires the turn needs a proxy fence before its first copy, because
+// an acquire orders ordinary accesses alone. So each addition of a block of queries comes after all earlier ones, and
+// so does the reading of the sums; the next head's first store comes after that reading. [PTX ISA, "Memory
+// Consistency Model: Proxies"]
 #pragma once
 
 #include <cstdint>
@@ -48,7 +49,7 @@ __device__ inline Item item_of(const Params& p, int ticket) {
 }
 
 // The turns of an item to add to the sums of its blocks of queries. One thread waits for a turn and passes it on. Little is
-// computed for a block, because the warpgroups that multiply wait for the warps that add.
+// computed for a block, because the warpgroups that multiply wait for the threads that add.
 struct Turns {
   int* counters;  // of the head's slot
   int tile, round;

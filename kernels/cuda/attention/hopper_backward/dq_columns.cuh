@@ -27,7 +27,7 @@ __device__ inline void add_columns(uint32_t bias, PanelTile<Shape::D, 64> dq, bo
   }
 }
 
-// Sums the columns of dQ that an item finishes, beside the warps that write them. One warp does it, in the order of
+// Sums the columns of dQ that an item finishes, beside the threads that store them. One warp does it, in the order of
 // queries, so that equal calls give equal bits.
 template <class Shape, bool kDropout, bool kDocuments>
 __device__ inline void sum_query_gradients(const Params& p,
@@ -51,7 +51,6 @@ __device__ inline void sum_query_gradients(const Params& p,
       if (last.is_last) {
         add_columns<Shape>(bias, memory.dq_tile(number), !has_sums);
         has_sums = true;
-        fence_shared_async();
       }
       __syncwarp();
       if (lane == 0) arrive(memory.sums_barriers().empty(number));

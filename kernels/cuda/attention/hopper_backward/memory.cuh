@@ -2,7 +2,7 @@
 // with which they do it.
 //
 //   loading warp -> own tiles (K, V), stages (Q, dO, lse2, delta, dropout's bits) -> warpgroups
-//   warpgroups -> scores' gradients -> warpgroups -> sums of dQ -> adding warps -> memory
+//   warpgroups -> scores' gradients -> warpgroups -> sums of dQ, or dQ -> adding threads -> memory
 #pragma once
 
 #include "kernels/cuda/attention/arguments/dropout.cuh"
@@ -107,7 +107,7 @@ struct BackwardMemory {
     return stage_base() + Shape::kStages * 2 * Shape::kTileBytes;
   }
 
-  // One thread initialises the barriers. Every warp of the warpgroups, both adding warps and the one that sums columns
+  // One thread initialises the barriers. Every warp of the warpgroups, both adding threads and the warp that sums columns
   // of dQ read the item.
   __device__ void init_barriers(bool sums_columns) const {
     constexpr int kWarps = 4 * Shape::kGroups;
