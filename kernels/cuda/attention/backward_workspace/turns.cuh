@@ -65,20 +65,16 @@ struct Turns {
   // Returns the counter's value when this item may add. Each head takes it from round * num_items to
   // (round + 1) * num_items.
   __device__ int value(int block) const { return (round + 1) * num_items(block) - 1 - tile; }
-  // Tells whether this item may add now.
-  __device__ bool has_come(int block) const {
-    int now;
-    asm volatile("ld.acquire.gpu.global.b32 %0, [%1];"
-                 : "=r"(now)
-                 : "l"(counters + block)
-                 : "memory");
-    if (now != value(block)) return false;
-    asm volatile("fence.proxy.async.global;" ::: "memory");
-    return true;
-  }
   __device__ void wait(int block) const {
-    while (!has_come(block)) {
-    }
+    const int wanted = value(block);
+    int now;
+    do {
+      asm volatile("ld.acquire.gpu.global.b32 %0, [%1];"
+                   : "=r"(now)
+                   : "l"(counters + block)
+                   : "memory");
+    } while (now != wanted);
+    asm volatile("fence.proxy.async.global;" ::: "memory");
   }
   __device__ void pass(int block) const {
     asm volatile("st.release.gpu.global.b32 [%0], %1;" ::"l"(counters + block),

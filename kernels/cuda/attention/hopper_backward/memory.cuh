@@ -90,6 +90,8 @@ struct BackwardMemory {
   }
   // Returns the place, in 16 bytes, of the four numbers of thread `thread` in columns [8 n, 8 n + 8).
   __device__ static int sums_place(int n, int thread) { return n * 128 + thread; }
+  // Uses of a buffer may come from both groups in turn. A wait for a use does not return for the one before, because a group
+  // forms dQ of a step after the other one has handed over its sums of all steps before (ScoreExchange).
   __device__ Buffers<Shape::kSums> sums_barriers() const {
     return {barriers + 16 * (Shape::kOwn + Shape::kStages)};
   }

@@ -113,8 +113,9 @@ __device__ inline void multiply_tiles(const Params& p,
         const int block = query / kTurnQueries;
         const LastTurn<Shape, kDocuments> last(p, item, block);
         const bool is_last = kDocuments ? uniform(last.is_last) != 0 : last.is_last;
+        const bool is_only = kDocuments ? uniform(last.is_only) != 0 : last.is_only;
         const float* before = nullptr;
-        if (is_last && !last.is_only) before = wait_for_sums<D>(p, item, block);
+        if (is_last && !is_only) before = wait_for_sums<D>(p, item, block);
         exchange.form_dq(p, i, step, is_last, before);
       }
       wgmma_wait<0>();
