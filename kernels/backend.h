@@ -68,6 +68,14 @@ enum class Gelu { kTanh, kErf };
 // or x. [Shazeer 2020, arXiv:2002.05202]
 enum class Glu { kNone, kSwiglu, kGeglu, kReglu, kLiglu };
 
+// What an operation writes in fp8 beside its output, or instead of it: the numbers of the output as it is stored in x,
+// rounded as Quantize rounds them, with a scale that is there before.
+struct Fp8Output {
+  Tensor rows = {};     // (N,C) e4m3, written
+  Tensor scaling = {};  // (2) fp32, read: Quantize's
+  Tensor amax = {};     // (1) fp32, or empty: becomes the maximum of itself and all |value|
+};
+
 // The arguments of the residual stream's one operation:
 //   residual_out = residual + dropout(branch + branch_bias)
 //   normed       = LayerNorm(residual_out) = (residual_out - mean) * rstd * weight + bias
@@ -79,7 +87,8 @@ enum class Glu { kNone, kSwiglu, kGeglu, kReglu, kLiglu };
 // mean, rstd and bias are empty (the end of a pipeline stage). Under tensor parallelism the branch
 // is already summed over ranks, so that its bias counts once. [Ba et al. 2016, arXiv:1607.06450]
 struct ResidualNorm {
-  Tensor normed = {};           // (N,C) x, written
+  Tensor normed = {};           // (N,C) x, written; may be empty where there is normed_fp8
+  Fp8Output normed_fp8 = {};    // or empty; on CUDA x is bf16
   Tensor residual_out = {};     // (N,C) r, written; it may be residual's memory
   Tensor mean = {}, rstd = {};  // (N) fp32, written
   Tensor residual = {};         // (N,C) r
@@ -353,6 +362,8 @@ class Backend {
 
   // --- linear layers in fp8; on CUDA sizes are multiples of 16 ---
   virtual void quantize(const Quantize& args) = 0;
+  // Transposes what is in fp8: rows (N,C) to transposed (C,N).
+  virtual void transpose_fp8(Tensor transposed, Tensor rows) = 0;
   virtual void fp8_product(const Fp8Product& args) = 0;
   virtual void update_fp8_scaling(const Fp8ScalingUpdate& args) = 0;
   // Tells how far a product is from another one of the same operands: out (2) fp32 = {sum of (value -

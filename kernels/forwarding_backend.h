@@ -76,6 +76,9 @@ class ForwardingBackend : public Backend {
     inner_->linear_backward_weight(dweight, dbias, dout, inp, accumulate);
   }
   void quantize(const Quantize& args) override { inner_->quantize(args); }
+  void transpose_fp8(Tensor transposed, Tensor rows) override {
+    inner_->transpose_fp8(transposed, rows);
+  }
   void fp8_product(const Fp8Product& args) override { inner_->fp8_product(args); }
   void update_fp8_scaling(const Fp8ScalingUpdate& args) override {
     inner_->update_fp8_scaling(args);

@@ -38,6 +38,7 @@ void check_linear_gelu_backward_input(const Tensor& dpre, const Tensor& dbias, c
 void check_linear_backward_weight(const Tensor& dweight, const Tensor& dbias, const Tensor& dout,
                                   const Tensor& inp);
 void check_quantize(const Quantize& args);
+void check_transpose_fp8(const Tensor& transposed, const Tensor& rows);
 void check_fp8_product(const Fp8Product& args);
 void check_update_fp8_scaling(const Fp8ScalingUpdate& args);
 void check_gelu_forward(const Tensor& out, const Tensor& pre);

@@ -83,6 +83,13 @@ void check_quantize(const Quantize& args) {
   if (args.column_sums) check.tensor("column_sums", args.column_sums, DType::kFloat32, {C});
 }
 
+void check_transpose_fp8(const Tensor& transposed, const Tensor& rows) {
+  const Checker check("transpose_fp8");
+  check.require(rows.rank() == 2 && is_float8(rows.dtype()),
+                "rows is " + text_of(rows) + ", should be fp8 (N,C)");
+  check.tensor("transposed", transposed, rows.dtype(), {num_columns(rows), num_rows(rows)});
+}
+
 void check_fp8_product(const Fp8Product& args) {
   const Checker check("fp8_product");
   check.require(args.a.rank() == 2 && is_float8(args.a.dtype()),

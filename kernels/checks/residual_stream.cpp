@@ -44,6 +44,16 @@ void check_positions(const Checker& check, const Tensor& document_bounds, const 
                                                  std::to_string(first_row + N));
 }
 
+// Checks the output of a norm, which is there in x, in fp8, or in both.
+void check_normed(const Checker& check, const ResidualNorm& args, DType x, int64_t N, int64_t C) {
+  const Fp8Output& fp8 = args.normed_fp8;
+  if (args.normed || !fp8.rows) check.rows("normed", args.normed, x, N, C);
+  if (!fp8.rows) return;
+  check.tensor("normed_fp8.rows", fp8.rows, DType::kFloat8E4M3, {N, C});
+  check.tensor("normed_fp8.scaling", fp8.scaling, DType::kFloat32, {2});
+  if (fp8.amax) check.tensor("normed_fp8.amax", fp8.amax, DType::kFloat32, {1});
+}
+
 // Checks that tensors that belong together are all absent.
 void check_absent(const Checker& check, const char* why,
                   std::initializer_list<std::pair<const char*, const Tensor*>> tensors) {
@@ -106,7 +116,7 @@ void check_residual_norm_forward(const ResidualNorm& args) {
   }
   if (args.weight) {
     check.model_type("weight", args.weight);
-    check.rows("normed", args.normed, x, N, C);
+    check_normed(check, args, x, N, C);
     check.elements("rstd", args.rstd, DType::kFloat32, N);
     check.tensor("weight", args.weight, x, {C});
     if (args.bias) {
@@ -119,6 +129,7 @@ void check_residual_norm_forward(const ResidualNorm& args) {
     check.require(has_branch, "neither a branch nor a weight is given: nothing to do");
     check_absent(check, "weight",
                  {{"normed", &args.normed},
+                  {"normed_fp8.rows", &args.normed_fp8.rows},
                   {"mean", &args.mean},
                   {"rstd", &args.rstd},
                   {"bias", &args.bias}});

@@ -121,6 +121,10 @@ class CpuBackend final : public Backend {
     check_quantize(args);
     cpu::quantize(context_, args);
   }
+  void transpose_fp8(Tensor transposed, Tensor rows) override {
+    check_transpose_fp8(transposed, rows);
+    cpu::transpose_fp8(context_, transposed, rows);
+  }
   void fp8_product(const Fp8Product& args) override {
     check_fp8_product(args);
     cpu::fp8_product(context_, args);

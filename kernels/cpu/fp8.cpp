@@ -8,6 +8,7 @@
 #include "kernels/checks/check_shapes.h"
 #include "kernels/cpu/loops/gelu.h"
 #include "kernels/cpu/loops/gemm.h"
+#include "kernels/cpu/loops/quantize.h"
 #include "kernels/cpu/loops/rows.h"
 #include "kernels/cpu/operations.h"
 #include "kernels/float8.h"
@@ -18,9 +19,6 @@ namespace {
 
 constexpr int64_t kColumnBlock = 64;      // columns per task
 constexpr int64_t kNumErrorPieces = 256;  // pieces of the sums of squared_error
-
-// Returns the bits of |value|. Their order is that of the numbers, and NaN is above infinity.
-uint32_t magnitude_bits(float value) { return std::bit_cast<uint32_t>(value) & 0x7fffffffU; }
 
 // Writes `n` numbers that are to be quantized, from element `first` on, to `values`.
 void compute_values(const Quantize& args, int64_t first, int64_t n, float* values, float* buffer) {
@@ -71,10 +69,7 @@ void quantize(const Context& context, const Quantize& args) {
   const DType format = (args.rows ? args.rows : args.transposed).dtype();
   if (args.amax || args.derives_scale) {
     const float amax = largest_magnitude(context, args);
-    if (args.amax) {
-      float& kept = *args.amax.as<float>();
-      if (magnitude_bits(amax) > magnitude_bits(kept)) kept = amax;
-    }
+    if (args.amax) raise_amax(args.amax, magnitude_bits(amax));
     if (args.derives_scale) {
       args.scaling.as<float>()[1] = fp8_scale(amax, format);
       args.scaling.as<float>()[0] = 1.0F / args.scaling.as<float>()[1];
@@ -85,8 +80,7 @@ void quantize(const Context& context, const Quantize& args) {
   for_each_row_of_blocks(
       context, args, [&](int64_t, int64_t r, int64_t column, int64_t n, float* values) {
         for (int64_t i = 0; i < n; ++i) {
-          // The product with 0 makes NaN of what is infinite, and changes nothing else.
-          const uint8_t bits = to_float8(values[i] * 0.0F + values[i] * scale, format);
+          const uint8_t bits = quantized(values[i], scale, format);
           if (args.rows) args.rows.as<uint8_t>()[r * C + column + i] = bits;
           if (args.transposed) args.transposed.as<uint8_t>()[(column + i) * N + r] = bits;
           if (args.column_sums)
@@ -98,6 +92,16 @@ void quantize(const Context& context, const Quantize& args) {
     float& out = args.column_sums.as<float>()[i];
     out = static_cast<float>(sums[i]) + (args.accumulate ? out : 0.0F);
   }
+}
+
+void transpose_fp8(const Context& context, Tensor transposed, Tensor rows) {
+  const int64_t N = num_rows(rows), C = num_columns(rows);
+  const auto* from = rows.as<uint8_t>();
+  auto* to = transposed.as<uint8_t>();
+  context.for_each_range(C, kColumnBlock, [&](int64_t begin, int64_t end, int /*thread*/) {
+    for (int64_t r = 0; r < N; ++r)
+      for (int64_t c = begin; c < end; ++c) to[c * N + r] = from[r * C + c];
+  });
 }
 
 void fp8_product(const Context& context, const Fp8Product& args) {

@@ -37,6 +37,7 @@ void linear_backward_weight(const Context& context, Tensor dweight, Tensor dbias
 
 // These need linear_scratch_floats() or less.
 void quantize(const Context& context, const Quantize& args);
+void transpose_fp8(const Context& context, Tensor transposed, Tensor rows);
 void fp8_product(const Context& context, const Fp8Product& args);
 void update_fp8_scaling(const Fp8ScalingUpdate& args);
 void squared_error(const Context& context, Tensor out, Tensor value, Tensor reference,

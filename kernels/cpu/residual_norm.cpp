@@ -3,9 +3,11 @@
 //
 // An RMSNorm is a LayerNorm whose mean is 0, and through which therefore no gradient passes.
 #include <algorithm>
+#include <vector>
 
 #include "kernels/checks/check_shapes.h"
 #include "kernels/cpu/loops/dropout.h"
+#include "kernels/cpu/loops/quantize.h"
 #include "kernels/cpu/loops/rows.h"
 #include "kernels/cpu/loops/simd.h"
 #include "kernels/cpu/operations.h"
@@ -145,6 +147,22 @@ const float* added_row(const ResidualNorm& args, int64_t n, int64_t C, float* bu
   return added;
 }
 
+// Writes row n of the norm's output in fp8, rounded from what is stored in x; `buffer` has 2*C floats. Returns
+// the largest magnitude.
+uint32_t store_fp8(const ResidualNorm& args, int64_t n, int64_t C, const float* out,
+                   float* buffer) {
+  const Tensor stored(buffer, args.weight.dtype(), {C});
+  store_row(stored, 0, C, out);
+  const float* values = read_row(stored, 0, C, buffer + C);
+  const float scale = args.normed_fp8.scaling.as<float>()[1];
+  uint32_t largest = 0;
+  for (int64_t i = 0; i < C; ++i) {
+    args.normed_fp8.rows.as<uint8_t>()[n * C + i] = quantized(values[i], scale, DType::kFloat8E4M3);
+    largest = std::max(largest, magnitude_bits(values[i]));
+  }
+  return largest;
+}
+
 }  // namespace
 
 int64_t residual_norm_scratch_floats(int64_t C) { return 6 * std::max(C, kColumnBlock); }
@@ -153,6 +171,7 @@ void residual_norm_forward(const Context& context, const ResidualNorm& args) {
   const Tensor& rows = args.branch ? args.branch : args.residual;
   const int64_t C = num_columns(rows), N = num_rows(rows);
   context.need_scratch("residual_norm_forward", residual_norm_scratch_floats(C));
+  std::vector<uint32_t> largest_of_tasks(static_cast<size_t>(N / kGrain + 1));
   context.for_each_range(N, kGrain, [&](int64_t begin, int64_t end, int thread) {
     float* buffer = context.scratch(thread);
     for (int64_t n = begin; n < end; ++n) {
@@ -174,7 +193,7 @@ void residual_norm_forward(const Context& context, const ResidualNorm& args) {
       const float m = args.bias ? mean_of(inp, C) : 0.0F;
       const float r = 1.0F / std::sqrt(variance_of(inp, m, C) + args.epsilon);
       args.rstd.as<float>()[n] = r;
-      float* out = row_target(args.normed, n * C, buffer + 3 * C);
+      float* out = args.normed ? row_target(args.normed, n * C, buffer + 3 * C) : buffer + 3 * C;
       const float* weight = read_row(args.weight, 0, C, buffer);
       if (args.bias) {
         args.mean.as<float>()[n] = m;
@@ -182,9 +201,16 @@ void residual_norm_forward(const Context& context, const ResidualNorm& args) {
       } else {
         normalise_by_rms(out, inp, r, weight, C);
       }
-      store_row(args.normed, n * C, C, out);
+      if (args.normed) store_row(args.normed, n * C, C, out);
+      if (!args.normed_fp8.rows) continue;
+      uint32_t& largest = largest_of_tasks[static_cast<size_t>(begin / kGrain)];
+      largest = std::max(largest, store_fp8(args, n, C, out, buffer + 4 * C));
     }
   });
+  if (args.normed_fp8.amax) {
+    raise_amax(args.normed_fp8.amax,
+               *std::max_element(largest_of_tasks.begin(), largest_of_tasks.end()));
+  }
 }
 
 void residual_norm_backward(const Context& context, const ResidualNormBackward& args) {

@@ -69,6 +69,7 @@ class CudaBackend final : public Backend {
                               bool accumulate) override;
   void gelu_forward(Tensor out, Tensor pre, Gelu gelu) override;
   void quantize(const Quantize& args) override;
+  void transpose_fp8(Tensor transposed, Tensor rows) override;
   void fp8_product(const Fp8Product& args) override;
   void update_fp8_scaling(const Fp8ScalingUpdate& args) override;
   void squared_error(Tensor out, Tensor value, Tensor reference, bool accumulate) override;

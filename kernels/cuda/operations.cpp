@@ -64,8 +64,8 @@ void CudaBackend::residual_norm_forward(const ResidualNorm& args) {
   check_residual_norm_forward(args);
   require_multiple_of_8(kName, "the hidden size",
                         num_columns(args.branch ? args.branch : args.residual));
-  require_aligned(kName, {args.normed, args.residual_out, args.residual, args.branch,
-                          args.branch_bias, args.weight, args.bias});
+  require_aligned(kName, {args.normed, args.normed_fp8.rows, args.residual_out, args.residual,
+                          args.branch, args.branch_bias, args.weight, args.bias});
   cuda::residual_norm_forward(compute_, args);
 }
 
@@ -100,6 +100,16 @@ void CudaBackend::quantize(const Quantize& args) {
   require_aligned(kName, {args.rows, args.transposed, args.value, args.inp, args.pre});
   cuda::quantize(compute_, args,
                  scratch(kName, quantize_scratch_bytes(N, args.column_sums ? C : 0)));
+}
+
+void CudaBackend::transpose_fp8(Tensor transposed, Tensor rows) {
+  constexpr const char* kName = "transpose_fp8";
+  check_transpose_fp8(transposed, rows);
+  require_multiple_of_16(kName, "the number of rows", num_rows(rows));
+  require_multiple_of_16(kName, "the number of columns", num_columns(rows));
+  require_aligned(kName, {transposed, rows});
+  cuda::transpose_fp8(compute_, transposed.as<uint8_t>(), rows.as<const uint8_t>(), num_rows(rows),
+                      num_columns(rows));
 }
 
 void CudaBackend::update_fp8_scaling(const Fp8ScalingUpdate& args) {

@@ -112,6 +112,14 @@ TEST(CpuBackend, WrongArgumentsNameOperationTensorAndWhatItShouldBe) {
               backend->residual_norm_forward({.normed = inp, .residual_out = inp, .branch = inp});
             }),
             "residual_norm_forward: normed is given, but there is no weight");
+  const Tensor e5m2(inp.data(), DType::kFloat8E5M2, {4, 8});
+  EXPECT_EQ(message_of([&] {
+              backend->residual_norm_forward(
+                  {.normed_fp8 = {.rows = e5m2}, .residual = inp, .weight = inp});
+            }),
+            "residual_norm_forward: normed_fp8.rows is e5m2 (4,8), should be e4m3 (4,8)");
+  EXPECT_EQ(message_of([&] { backend->transpose_fp8(e5m2, e5m2); }),
+            "transpose_fp8: transposed is e5m2 (4,8), should be e5m2 (8,4)");
 }
 
 TEST(CpuBackend, RefusesAResidualStreamThatIsNeitherOfTheModelsTypeNorFp32) {

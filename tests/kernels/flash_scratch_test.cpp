@@ -27,7 +27,7 @@ TEST(FlashScratch, OfALongSequenceIsEnoughForAllShorterOnes) {
     for (const bool sums_bias : {false, true}) {
       const int64_t planned = flash_backward_bytes(s.B, s.T, s.H, s.D, sums_bias);
       for (int64_t T = 1; T <= s.T; ++T) {
-        // What backward asks for, and what it lays out.
+        // What backward asks for suffices for what it lays out, and the plan for what it asks for.
         const int64_t asked = flash_backward_bytes(s.B, T, s.H, s.D, sums_bias);
         const int64_t laid_out = row_values_bytes(s.B, T, s.H) +
                                  TurnLayout(s.B, T, s.H, s.D).num_bytes() +

@@ -148,6 +148,73 @@ OpCase quantize_beyond(DType format, Layouts layouts) {
           }};
 }
 
+// Returns how many numbers differ. NaN is like NaN.
+double num_different(const Values& a, const Values& b) {
+  double count = 0;
+  for (size_t i = 0; i < a.size(); ++i)
+    count += a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i])) ? 0 : 1;
+  return count;
+}
+
+// A norm that writes its output in fp8 writes what quantizing its output would write, to the bit, and finds the same
+// largest number. Some numbers are too large for the format; with `overflows` some are infinite in bf16.
+OpCase norm_in_fp8(Shape s, DType stream, bool is_rms, bool has_branch, bool overflows) {
+  const std::string name = std::string("residual_norm_forward_fp8_") + type_name(stream) + "_N" +
+                           std::to_string(s.N) + "_C" + std::to_string(s.C) +
+                           (is_rms ? "_rms" : "") + (has_branch ? "_branch" : "") +
+                           (overflows ? "_overflows" : "");
+  return {name,
+          [=](Backend& backend) -> Outputs {
+            const DType x = DType::kBFloat16, f = DType::kFloat32, e4m3 = DType::kFloat8E4M3;
+            Arrays arrays(backend, {.B = 1, .T = s.N, .C = s.C, .x = x, .r = stream});
+            Values weight = random_values(s.C, 56, x, 2.0);
+            if (overflows) weight[1] = weight[static_cast<size_t>(s.C - 1)] = 0x1p127;
+            ResidualNorm norm{.residual = arrays.make(stream, {s.N, s.C},
+                                                      random_values(s.N * s.C, 57, stream, 2.0)),
+                              .weight = arrays.make(x, {s.C}, weight)};
+            norm.rstd = arrays.make(f, {s.N});
+            if (!is_rms) {
+              norm.mean = arrays.make(f, {s.N});
+              norm.bias = arrays.make(x, {s.C}, random_values(s.C, 58, x));
+            }
+            if (has_branch) {
+              norm.branch = arrays.make(x, {s.N, s.C}, inputs(s));
+              norm.residual_out = arrays.make(stream, {s.N, s.C});
+            }
+            const Tensor scaling = arrays.make(f, {2}, {1.0 / 256, 256.0});
+            const Tensor amax = arrays.make(f, {1}, {0.25}), wanted = arrays.make(f, {1}, {0.25});
+            const auto bytes = [&](int64_t rows, int64_t columns) {
+              return arrays.make(e4m3, {rows, columns});
+            };
+            const Tensor alone = bytes(s.N, s.C), beside = bytes(s.N, s.C), rows = bytes(s.N, s.C);
+            const Tensor columns = bytes(s.C, s.N), transposed = bytes(s.C, s.N);
+            norm.normed_fp8 = {.rows = alone, .scaling = scaling, .amax = amax};
+            backend.residual_norm_forward(norm);
+            norm.normed = arrays.make(x, {s.N, s.C});
+            norm.normed_fp8 = {.rows = beside, .scaling = scaling};
+            backend.residual_norm_forward(norm);
+            backend.quantize({.rows = rows,
+                              .transposed = columns,
+                              .scaling = scaling,
+                              .amax = wanted,
+                              .inp = norm.normed});
+            backend.transpose_fp8(transposed, alone);
+            const auto different = [&](const Tensor& a, const Tensor& b) {
+              return Values{num_different(arrays.read(a), arrays.read(b))};
+            };
+            return {{"different alone", different(alone, rows)},
+                    {"different beside normed", different(beside, rows)},
+                    {"different transposed", different(transposed, columns)},
+                    {"different amax", different(amax, wanted)}};
+          },
+          []() -> Outputs {
+            return {{"different alone", {0}},
+                    {"different beside normed", {0}},
+                    {"different transposed", {0}},
+                    {"different amax", {0}}};
+          }};
+}
+
 struct ProductShape {
   int64_t M, N, K;
 };
@@ -258,6 +325,18 @@ void add_fp8_cases(std::vector<OpCase>& cases, Sizes sizes) {
   for (const DType format : {e4m3, e5m2}) {
     cases.push_back(quantize_beyond(format, Layouts::kBoth));
     cases.push_back(quantize_beyond(format, Layouts::kRows));
+  }
+  // Widths at the ends of the ranges in which CUDA has a kernel each.
+  const std::vector<Shape> norms =
+      sizes == Sizes::kSmall ? std::vector<Shape>{{16, 16}, {48, 80}}
+                             : std::vector<Shape>{{16, 512},  {272, 768}, {128, 1024}, {400, 2048},
+                                                  {64, 2064}, {16, 4096}, {16, 16384}, {16, 16400}};
+  for (const Shape& s : norms) {
+    for (const DType stream : {DType::kBFloat16, DType::kFloat32}) {
+      cases.push_back(norm_in_fp8(s, stream, false, true, false));
+      cases.push_back(norm_in_fp8(s, stream, true, false, false));
+      cases.push_back(norm_in_fp8(s, stream, false, false, true));
+    }
   }
   const std::vector<ProductShape> products =
       sizes == Sizes::kSmall ? std::vector<ProductShape>{{16, 16, 32}, {48, 32, 16}}

@@ -45,7 +45,11 @@ void Model::forward_layer(int64_t i, const Branch& in, const MicroBatch& batch, 
   const LayerParameters& w = weights().layers[static_cast<size_t>(i)];
   const int64_t att_columns = heads_ * shape_.head_size;
 
-  backend_.residual_norm_forward({.normed = a.ln1,
+  const LayerLinears::Place qkv = place(i, LayerLinears::kQkv, pass),
+                            fc1 = place(i, LayerLinears::kFc1, pass);
+  const NormOutput ln1 = norm_output(qkv, a.ln1);
+  backend_.residual_norm_forward({.normed = ln1.normed,
+                                  .normed_fp8 = ln1.fp8,
                                   .residual_out = in.output ? a.residual : Tensor(),
                                   .mean = a.mean1,
                                   .rstd = a.rstd1,
@@ -59,8 +63,7 @@ void Model::forward_layer(int64_t i, const Branch& in, const MicroBatch& batch, 
                                   .bias = w.ln1_bias,
                                   .epsilon = shape_.layernorm_epsilon,
                                   .dropout = in.dropout});
-  linears_.forward(place(i, LayerLinears::kQkv, pass), rows(a.qkv, qkv_size_),
-                   {.rows = gather_rows(a.ln1)}, w.qkv_weight, w.qkv_bias);
+  linears_.forward(qkv, rows(a.qkv, qkv_size_), input_of(ln1), w.qkv_weight, w.qkv_bias);
   rotate(a.qkv, batch, /*inverse=*/false);
   backend_.attention_forward(
       {.out = a.att,
@@ -77,7 +80,9 @@ void Model::forward_layer(int64_t i, const Branch& in, const MicroBatch& batch, 
   sum_partials(branch_output());
 
   const Branch attention = attention_branch(i, batch, training);
-  backend_.residual_norm_forward({.normed = a.ln2,
+  const NormOutput ln2 = norm_output(fc1, a.ln2);
+  backend_.residual_norm_forward({.normed = ln2.normed,
+                                  .normed_fp8 = ln2.fp8,
                                   .residual_out = a.residual_mid,
                                   .mean = a.mean2,
                                   .rstd = a.rstd2,
@@ -88,23 +93,34 @@ void Model::forward_layer(int64_t i, const Branch& in, const MicroBatch& batch, 
                                   .bias = w.ln2_bias,
                                   .epsilon = shape_.layernorm_epsilon,
                                   .dropout = attention.dropout});
-  compute_fc1(i, pass);
+  compute_fc1(i, pass, input_of(ln2));
   const LayerLinears::Place fc2 = place(i, LayerLinears::kFc2, pass);
   if (!computes_branch) return linears_.keep_input(fc2, mlp_input(a));
   linears_.forward(fc2, partials_of(branch_output()), mlp_input(a), w.fc2_weight, Tensor());
   sum_partials(branch_output());
 }
 
+// Ranks that share rows gather a norm's output before it is quantized.
+Model::NormOutput Model::norm_output(const LayerLinears::Place& place, Tensor normed) const {
+  if (shares_rows()) return {.normed = normed};
+  const Fp8Output fp8 = linears_.fp8_input(place);
+  return {.normed = fp8.rows && linears_.keeps_input(place.name) ? Tensor() : normed, .fp8 = fp8};
+}
+
+LayerLinears::Input Model::input_of(const NormOutput& norm) {
+  if (norm.fp8.rows) return {.fp8 = norm.fp8.rows};
+  return {.rows = gather_rows(norm.normed)};
+}
+
 // Without a place for it GELU's output is made where products read it.
-void Model::compute_fc1(int64_t i, Pass pass) {
+void Model::compute_fc1(int64_t i, Pass pass, const LayerLinears::Input& input) {
   const LayerActivations a = layer(i);
   const LayerParameters& w = weights().layers[static_cast<size_t>(i)];
   const LayerLinears::Place fc1 = place(i, LayerLinears::kFc1, pass);
-  const Tensor inp = gather_rows(a.ln2);
   if (shape_.glu == Glu::kNone) {
-    linears_.gelu_forward(fc1, a.fc1, a.fc1_pre, inp, w.fc1_weight, w.fc1_bias, shape_.gelu);
+    linears_.gelu_forward(fc1, a.fc1, a.fc1_pre, input, w.fc1_weight, w.fc1_bias, shape_.gelu);
   } else {
-    linears_.forward(fc1, a.fc1_pre, {.rows = inp}, w.fc1_weight, w.fc1_bias);
+    linears_.forward(fc1, a.fc1_pre, input, w.fc1_weight, w.fc1_bias);
     activate(a);
   }
 }
@@ -146,7 +162,7 @@ void Model::recompute_norm(Tensor normed, Tensor residual, Tensor mean, Tensor r
 
 void Model::recompute_mlp(int64_t i) {
   if (recompute_.mlp) {
-    compute_fc1(i, Pass::kBackward);
+    compute_fc1(i, Pass::kBackward, {.rows = gather_rows(layer(i).ln2)});
   } else if (recompute_.recomputes_activation()) {
     activate(layer(i));
   }

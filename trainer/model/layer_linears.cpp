@@ -107,20 +107,31 @@ const LayerLinears::Weight& LayerLinears::quantized(const Place& place, Tensor w
   return copy;
 }
 
+Fp8Output LayerLinears::fp8_input(const Place& place) const {
+  if (!fp8_ || !has_history() || place.error) return {};
+  return {.rows = view(rows_, kE4M3, sizes_.num_rows, sizes_.inputs[place.name]),
+          .scaling = input_scaling(place),
+          .amax = amax_of(Kind::kInput, place)};
+}
+
 void LayerLinears::forward(const Place& place, Tensor out, const Input& input, Tensor weight,
                            Tensor bias) {
   if (!fp8_) return backend_.linear_forward(out, input.rows, weight, bias);
   const Weight& fp8_weight = quantized(place, weight);
   const Tensor inp = view(rows_, kE4M3, num_rows(out), weight.shape(1));
   const Tensor scaling = input_scaling(place);
-  backend_.quantize({.rows = inp,
-                     .transposed = place.kept_input,
-                     .scaling = scaling,
-                     .derives_scale = !has_history(),
-                     .amax = amax_of(Kind::kInput, place),
-                     .inp = input.rows,
-                     .pre = input.pre,
-                     .gelu = input.gelu});
+  if (input.fp8) {
+    if (place.kept_input) backend_.transpose_fp8(place.kept_input, inp);
+  } else {
+    backend_.quantize({.rows = inp,
+                       .transposed = place.kept_input,
+                       .scaling = scaling,
+                       .derives_scale = !has_history(),
+                       .amax = amax_of(Kind::kInput, place),
+                       .inp = input.rows,
+                       .pre = input.pre,
+                       .gelu = input.gelu});
+  }
   backend_.fp8_product({.out = out,
                         .a = inp,
                         .b = fp8_weight.rows,
@@ -143,10 +154,10 @@ void LayerLinears::keep_input(const Place& place, const Input& input) {
   if (place.kept_input) transpose_input(place, place.kept_input, input);
 }
 
-void LayerLinears::gelu_forward(const Place& place, Tensor out, Tensor pre, Tensor inp,
+void LayerLinears::gelu_forward(const Place& place, Tensor out, Tensor pre, const Input& input,
                                 Tensor weight, Tensor bias, Gelu gelu) {
-  if (!fp8_) return backend_.linear_gelu_forward(out, pre, inp, weight, bias, gelu);
-  forward(place, pre, {.rows = inp}, weight, bias);
+  if (!fp8_) return backend_.linear_gelu_forward(out, pre, input.rows, weight, bias, gelu);
+  forward(place, pre, input, weight, bias);
   if (out) backend_.gelu_forward(out, pre, gelu);
 }
 

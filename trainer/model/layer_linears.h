@@ -9,8 +9,9 @@
 //
 // Weights are quantized once after each update, gradients once in backward. An input is quantized in
 // forward, by rows and transposed in one pass, and the transposed copy is kept for backward. Where it is
-// not (Sizes::keeps_inputs), backward makes it of the input, in a second pass. GELU and its derivative are
-// part of quantizing: fc2's input is made of fc1's output, and fc1's gradient of that of fc2's input.
+// not (Sizes::keeps_inputs), backward makes it of the input, in a second pass. Where the scale is known before, a
+// norm writes its output in fp8 itself (fp8_input()), and only the transposed copy takes a pass. GELU and its
+// derivative are part of quantizing: fc2's input is made of fc1's output, and fc1's gradient of that of fc2's input.
 //
 // Delayed scaling takes a tensor's scale from the steps before. They are the same on all ranks that
 // share the tensor, and are the state that a checkpoint holds. Before there is a step, and with
@@ -62,9 +63,9 @@ class LayerLinears {
     // (2) fp32: forward adds the squared error of this product to it, and the square of bf16's; or empty
     Tensor error = {};
   };
-  // An input (N,I) x; or in fp8 GELU of `pre`.
+  // An input (N,I) x; or in fp8 GELU of `pre`, or what the operation before has written to fp8_input()'s rows.
   struct Input {
-    Tensor rows = {}, pre = {};
+    Tensor rows = {}, pre = {}, fp8 = {};
     Gelu gelu = Gelu::kTanh;
   };
 
@@ -83,12 +84,15 @@ class LayerLinears {
     return is_fp8() && fp8_->has_weight_gradients && sizes_.keeps_inputs[name];
   }
 
+  // Returns where the operation before forward() may write the input in fp8; forward() has to follow at once. It is
+  // empty where the input's own numbers decide the scale, and where a product in bf16 needs the input as well.
+  Fp8Output fp8_input(const Place& place) const;
   void forward(const Place& place, Tensor out, const Input& input, Tensor weight, Tensor bias);
   // Stands for forward() where a layer is computed again and nobody needs the product: makes `kept_input`, if there
   // is one, with forward's scale.
   void keep_input(const Place& place, const Input& input);
   // Computes fc1's output, `pre`, and GELU of that, `out`, which in fp8 may be empty.
-  void gelu_forward(const Place& place, Tensor out, Tensor pre, Tensor inp, Tensor weight,
+  void gelu_forward(const Place& place, Tensor out, Tensor pre, const Input& input, Tensor weight,
                     Tensor bias, Gelu gelu);
 
   // Must precede the two products of a linear layer's backward: quantizes the gradient of its output.

@@ -272,6 +272,15 @@ class Model {
     if (a.fc1) return {.rows = a.fc1};
     return {.pre = a.fc1_pre, .gelu = shape_.gelu};
   }
+  // Where a norm writes its output: in x, in fp8 for the product that reads it, or both.
+  struct NormOutput {
+    Tensor normed = {};
+    Fp8Output fp8 = {};
+  };
+  // Returns that for the norm before `place`, given its place in x.
+  NormOutput norm_output(const LayerLinears::Place& place, Tensor normed) const;
+  // Returns what the product after the norm reads.
+  LayerLinears::Input input_of(const NormOutput& norm);
   // Computes layer `i`, which begins with `in`, up to its last branch or, without `computes_branch`,
   // only what backward needs.
   void forward_layer(int64_t i, const Branch& in, const MicroBatch& batch, Pass pass,
@@ -280,8 +289,8 @@ class Model {
   void recompute_norm(Tensor normed, Tensor residual, Tensor mean, Tensor rstd, Tensor weight,
                       Tensor bias);
   void recompute_mlp(int64_t i);
-  // Computes fc1_pre from ln2, and fc1 from fc1_pre.
-  void compute_fc1(int64_t i, Pass pass);
+  // Computes fc1_pre from its input, and fc1 from fc1_pre.
+  void compute_fc1(int64_t i, Pass pass, const LayerLinears::Input& input);
   void activate(const LayerActivations& a);
   // Computes the activations of a group of layers [begin, end) again, with forward's bits.
   void recompute_layers(int64_t begin, int64_t end, const MicroBatch& batch);
@@ -344,7 +353,7 @@ class Model {
   // Gradient of a LayerNorm's output (R,C), or of the attention's (N,H*D/tp); in forward the branch.
   Tensor dnormed_;
   // (N, max(qkv_size_, fc1_size_)) gradient of fc1's or qkv's output. In forward ln1 and ln2 lie there, one
-  // after the other, where they are kept in fp8 alone; for them it may be wider.
+  // after the other, where they are kept in fp8 alone and a norm does not write them so; for them it may be wider.
   Tensor dwide_;
   // (N,F/tp) gradient of a gated linear unit's output; in forward that output, where it is kept in fp8 alone
   Tensor dglu_;

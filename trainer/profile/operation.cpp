@@ -122,10 +122,10 @@ Operation embedding_backward_operation(Tensor dword, Tensor dout, Tensor tokens)
 
 Operation residual_norm_forward_operation(const ResidualNorm& a) {
   const Tensor rows = a.residual ? a.residual : a.residual_out ? a.residual_out : a.branch;
-  return rows_operation(
-      "residual_norm_forward", rows,
-      bytes_of({a.normed, a.residual_out, a.mean, a.rstd, a.residual, a.branch, a.weight, a.bias}) +
-          bias_bytes(a.branch_bias, a.bias_period, rows));
+  return rows_operation("residual_norm_forward", rows,
+                        bytes_of({a.normed, a.normed_fp8.rows, a.residual_out, a.mean, a.rstd,
+                                  a.residual, a.branch, a.weight, a.bias}) +
+                            bias_bytes(a.branch_bias, a.bias_period, rows));
 }
 
 Operation residual_norm_backward_operation(const ResidualNormBackward& a) {
@@ -178,6 +178,14 @@ Operation quantize_operation(const Quantize& a) {
           .dtype = fp8.dtype(),
           .bytes = num_reads * bytes_of({a.inp, a.pre}) +
                    bytes_of({a.rows, a.transposed, a.value, a.column_sums})};
+}
+
+Operation transpose_fp8_operation(Tensor transposed, Tensor rows) {
+  return {.name = "transpose_fp8",
+          .dimensions = "N C",
+          .sizes = {num_rows(rows), num_columns(rows)},
+          .dtype = rows.dtype(),
+          .bytes = bytes_of({transposed, rows})};
 }
 
 Operation fp8_product_operation(const Fp8Product& a) {

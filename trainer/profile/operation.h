@@ -53,6 +53,7 @@ Operation linear_gelu_backward_input_operation(Tensor dpre, Tensor dbias, Tensor
 Operation linear_backward_weight_operation(Tensor dweight, Tensor dbias, Tensor dout, Tensor inp,
                                            bool accumulate);
 Operation quantize_operation(const Quantize& args);
+Operation transpose_fp8_operation(Tensor transposed, Tensor rows);
 Operation fp8_product_operation(const Fp8Product& args);
 Operation update_fp8_scaling_operation(const Fp8ScalingUpdate& args);
 Operation squared_error_operation(Tensor value, Tensor reference);

@@ -118,6 +118,12 @@ void ProfilingBackend::quantize(const Quantize& args) {
       [&] { inner().quantize(args); });
 }
 
+void ProfilingBackend::transpose_fp8(Tensor transposed, Tensor rows) {
+  profiled_call(
+      recorder_, Stream::kCompute, [&] { return transpose_fp8_operation(transposed, rows); },
+      [&] { inner().transpose_fp8(transposed, rows); });
+}
+
 void ProfilingBackend::fp8_product(const Fp8Product& args) {
   profiled_call(
       recorder_, Stream::kCompute, [&] { return fp8_product_operation(args); },

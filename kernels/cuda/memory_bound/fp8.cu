@@ -66,24 +66,6 @@ __global__ void __launch_bounds__(kThreads)
   if (target.amax != nullptr) raise_amax<kThreads>(target.amax, largest_bits);
 }
 
-// Four rows of eight bytes become eight columns of four bytes.
-__device__ inline void transpose(const uint2 (&rows)[kRows], unsigned (&columns)[kColumns]) {
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    unsigned words[kRows];
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) words[r] = half == 0 ? rows[r].x : rows[r].y;
-    const unsigned low01 = __byte_perm(words[0], words[1], 0x5140);
-    const unsigned low23 = __byte_perm(words[2], words[3], 0x5140);
-    const unsigned high01 = __byte_perm(words[0], words[1], 0x7362);
-    const unsigned high23 = __byte_perm(words[2], words[3], 0x7362);
-    columns[4 * half] = __byte_perm(low01, low23, 0x5410);
-    columns[4 * half + 1] = __byte_perm(low01, low23, 0x7632);
-    columns[4 * half + 2] = __byte_perm(high01, high23, 0x5410);
-    columns[4 * half + 3] = __byte_perm(high01, high23, 0x7632);
-  }
-}
-
 // A tile of the transposed matrix in shared memory: words of four rows, by columns. A word's place is
 // changed by its column, so that the threads of a warp write to different banks; words 2i and 2i + 1
 // stay neighbours, so that four of them are read at once.

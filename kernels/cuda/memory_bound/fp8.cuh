@@ -111,10 +111,17 @@ __device__ inline void raise_amax(unsigned* amax, unsigned largest) {
   if (threadIdx.x == 0) atomicMax(amax, largest);
 }
 
+// Raises *amax to the largest of the warp's numbers. Most warps find that there has been a larger one.
+__device__ inline void raise_amax_of_warp(unsigned* amax, unsigned largest) {
+  largest = __reduce_max_sync(0xffffffffu, largest);
+  if (threadIdx.x % 32 == 0 && largest > __ldcg(amax)) atomicMax(amax, largest);
+}
+
 // Makes NaN of infinite numbers, and changes no others.
-__device__ inline void infinite_to_nan(float (&values)[8]) {
+template <int kCount>
+__device__ inline void infinite_to_nan(float (&values)[kCount]) {
 #pragma unroll
-  for (int i = 0; i < 8; ++i) values[i] = fmaf(values[i], 0.0F, values[i]);
+  for (int i = 0; i < kCount; ++i) values[i] = fmaf(values[i], 0.0F, values[i]);
 }
 
 // Rounds four numbers. What is too large becomes the format's largest number.
@@ -130,6 +137,24 @@ __device__ inline unsigned round_4(const float* values, float scale) {
 template <__nv_fp8_interpretation_t kFormat>
 __device__ inline uint2 round_8(const float (&values)[8], float scale) {
   return make_uint2(round_4<kFormat>(values, scale), round_4<kFormat>(values + 4, scale));
+}
+
+// Four rows of eight bytes become eight columns of four bytes.
+__device__ inline void transpose(const uint2 (&rows)[4], unsigned (&columns)[8]) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    unsigned words[4];
+#pragma unroll
+    for (int r = 0; r < 4; ++r) words[r] = half == 0 ? rows[r].x : rows[r].y;
+    const unsigned low01 = __byte_perm(words[0], words[1], 0x5140);
+    const unsigned low23 = __byte_perm(words[2], words[3], 0x5140);
+    const unsigned high01 = __byte_perm(words[0], words[1], 0x7362);
+    const unsigned high23 = __byte_perm(words[2], words[3], 0x7362);
+    columns[4 * half] = __byte_perm(low01, low23, 0x5410);
+    columns[4 * half + 1] = __byte_perm(low01, low23, 0x7632);
+    columns[4 * half + 2] = __byte_perm(high01, high23, 0x5410);
+    columns[4 * half + 3] = __byte_perm(high01, high23, 0x7632);
+  }
 }
 
 }  // namespace weft::cuda

@@ -41,9 +41,11 @@ void rotate(cudaStream_t stream, const Rotary& args);
 void expand_groups(cudaStream_t stream, Tensor expanded, Tensor grouped);
 void sum_groups(cudaStream_t stream, Tensor grouped, Tensor expanded);
 
-// --- fp8.cu, fp8_scaling.cu; N and C are multiples of 16, x is bf16 ---
+// --- fp8.cu, fp8_transpose.cu, fp8_scaling.cu; N and C are multiples of 16, x is bf16 ---
 int64_t quantize_scratch_bytes(int64_t N, int64_t C);  // C of column sums; 0: there are none
 void quantize(cudaStream_t stream, const Quantize& args, void* scratch);
+void transpose_fp8(cudaStream_t stream, uint8_t* transposed, const uint8_t* rows, int64_t N,
+                   int64_t C);
 void update_fp8_scaling(cudaStream_t stream, const Fp8ScalingUpdate& args);
 
 // --- reduce.cu ---

@@ -5,6 +5,7 @@
 // 16-byte vectors of the stream belongs to a warp, so that it needs no barrier. A longer one belongs to
 // a block with few vectors per thread.
 #include "kernels/checks/check_shapes.h"
+#include "kernels/cuda/memory_bound/fp8.cuh"
 #include "kernels/cuda/residual_norm/residual_norm.cuh"
 #include "kernels/cuda/residual_norm/residual_norm.h"
 
@@ -21,18 +22,32 @@ struct ForwardArgs {
   float epsilon;
   DropoutMask mask;
   const int32_t* document_bounds;
+  uint8_t* fp8_rows;  // null: the output is not wanted in fp8
+  const float* fp8_scaling;
+  unsigned* amax;
 };
 
 ForwardArgs device_args(const ResidualNorm& args) {
   const Tensor& rows = args.branch ? args.branch : args.residual;
-  return {args.normed.data(),      args.residual_out.data(),
-          args.mean.as<float>(),   args.rstd.as<float>(),
-          args.residual.data(),    args.branch.data(),
-          args.branch_bias.data(), args.weight.data(),
-          args.bias.data(),        num_rows(rows),
-          num_columns(rows),       args.bias_period,
-          args.first_row,          args.epsilon,
-          make_mask(args.dropout), args.document_bounds.as<const int32_t>()};
+  return {args.normed.data(),
+          args.residual_out.data(),
+          args.mean.as<float>(),
+          args.rstd.as<float>(),
+          args.residual.data(),
+          args.branch.data(),
+          args.branch_bias.data(),
+          args.weight.data(),
+          args.bias.data(),
+          num_rows(rows),
+          num_columns(rows),
+          args.bias_period,
+          args.first_row,
+          args.epsilon,
+          make_mask(args.dropout),
+          args.document_bounds.as<const int32_t>(),
+          args.normed_fp8.rows.as<uint8_t>(),
+          args.normed_fp8.scaling.as<const float>(),
+          args.normed_fp8.amax.as<unsigned>()};
 }
 
 // Returns the row of branch_bias for a row of the branch.
@@ -90,6 +105,26 @@ __device__ inline void row_sum(float (&values)[kCount]) {
   }
 }
 
+// Rounds a vector of the output to fp8, and returns its largest magnitude as bits.
+template <typename V>
+__device__ inline unsigned store_fp8(uint8_t* rows, const V& normed, float scale) {
+  constexpr int kSize = sizeof(V) / sizeof(bf16);
+  const auto* pairs = reinterpret_cast<const unsigned*>(&normed);
+  unsigned largest_pair = 0;
+#pragma unroll
+  for (int i = 0; i < kSize / 2; ++i) largest_pair = __vmaxu2(largest_pair, pairs[i] & 0x7fff7fffu);
+  const unsigned largest = max(largest_pair << 16, largest_pair & 0xffff0000u);
+  float values[kSize];
+  unpack(normed, values);
+  if (largest >= 0x7f800000u) infinite_to_nan(values);
+  if constexpr (kSize == 8) {
+    *reinterpret_cast<uint2*>(rows) = round_8<__NV_E4M3>(values, scale);
+  } else {
+    *reinterpret_cast<unsigned*>(rows) = round_4<__NV_E4M3>(values, scale);
+  }
+  return largest;
+}
+
 // kRms: the norm takes no mean and has no bias.
 template <typename R, typename X, int kVecs, bool kWarpPerRow, bool kBranch, bool kRms>
 __global__ void residual_norm_forward_kernel(ForwardArgs args) {
@@ -144,6 +179,11 @@ __global__ void residual_norm_forward_kernel(ForwardArgs args) {
     if constexpr (!kRms) args.mean[row] = mean;
     args.rstd[row] = rstd;
   }
+  [[maybe_unused]] float scale = 0.0F;
+  [[maybe_unused]] unsigned largest = 0;
+  if constexpr (std::is_same_v<X, bf16>) {
+    if (args.fp8_rows != nullptr) scale = args.fp8_scaling[1];
+  }
 #pragma unroll
   for (int i = 0; i < kVecs; ++i) {
     const int vec = lane + i * group;
@@ -155,7 +195,16 @@ __global__ void residual_norm_forward_kernel(ForwardArgs args) {
       unpack(load_beside<R>(static_cast<const X*>(args.bias) + vec * kSize), bias);
 #pragma unroll
     for (int j = 0; j < kSize; ++j) values[j] = (values[j] - mean) * rstd * weight[j] + bias[j];
-    store_vec(static_cast<X*>(args.normed) + first + vec * kSize, pack_beside<R, X>(values));
+    const VecBeside<R, X> normed = pack_beside<R, X>(values);
+    if constexpr (std::is_same_v<X, bf16>) {
+      if (args.fp8_rows != nullptr)
+        largest = max(largest, store_fp8(args.fp8_rows + first + vec * kSize, normed, scale));
+      if (args.normed == nullptr) continue;
+    }
+    store_vec(static_cast<X*>(args.normed) + first + vec * kSize, normed);
+  }
+  if constexpr (std::is_same_v<X, bf16>) {
+    if (args.amax != nullptr) raise_amax_of_warp(args.amax, largest);
   }
 }
 
@@ -200,6 +249,8 @@ void residual_norm_forward(cudaStream_t stream, const ResidualNorm& args) {
   const ForwardArgs on_device = device_args(args);
   const DType r = (args.branch ? args.residual_out : args.residual).dtype();
   const DType x = (args.branch ? args.branch : args.weight).dtype();
+  if (args.normed_fp8.rows && x != DType::kBFloat16)
+    throw std::invalid_argument("the norm on CUDA: an output in fp8 is that of a bf16 model");
   dispatch_stream(r, x, [&](auto of_stream, auto of_model) {
     choose_forward<decltype(of_stream), decltype(of_model)>(stream, on_device);
   });

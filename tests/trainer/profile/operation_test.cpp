@@ -79,6 +79,17 @@ TEST(Operation, ElementwiseOperationsMoveEachTensorOnce) {
                 .bytes,
             4.0 * 16 * 32 + 2.0 * 8 * 32);
 
+  // A norm in fp8 beside its output in bf16, or in place of it.
+  const Tensor fp8(memory, DType::kFloat8E4M3, {16, 32}), turned(memory, fp8.dtype(), {32, 16});
+  const double beside_bf16 = residual_norm_forward_operation(
+                                 {.normed = rows, .normed_fp8 = {.rows = fp8}, .residual = rows})
+                                 .bytes;
+  EXPECT_EQ(beside_bf16, (2 + 1 + 2) * 16.0 * 32);
+  EXPECT_EQ(residual_norm_forward_operation({.normed_fp8 = {.rows = fp8}, .residual = rows}).bytes,
+            (1 + 2) * 16.0 * 32);
+  EXPECT_EQ(to_string(transpose_fp8_operation(turned, fp8)), "transpose_fp8 N=16 C=32 e4m3");
+  EXPECT_EQ(transpose_fp8_operation(turned, fp8).bytes, 2.0 * 16 * 32);
+
   // An fp32 stream beside branches and norms of bf16.
   const Tensor wide = fp32({16, 32});
   const Operation beside = residual_norm_forward_operation(

@@ -1,7 +1,7 @@
 // The part of backward on Hopper that adds an item's dQ to those of other items: one thread for each
 // warpgroup brings the sums of its blocks to memory when their turn has come (turns.cuh), while the
-// warpgroup goes on. Where an item is the last one to add, the warpgroup itself begins with the others' sums, and the
-// thread stores dQ. Where the gradient of a bias is wanted, one more warp sums dQ's columns (dq_columns.cuh).
+// warpgroup goes on. Where an item is the last one to add, the warpgroup adds the others' sums to its product in registers,
+// and the thread stores dQ. Where the gradient of a bias is wanted, one more warp sums dQ's columns (dq_columns.cuh).
 #pragma once
 
 #include "kernels/cuda/attention/hopper_backward/memory.cuh"
