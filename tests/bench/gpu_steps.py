@@ -16,6 +16,7 @@ model TF/s = 72 tokens L h^2 (1 + s / (6 h) + V / (12 L h)) / time, of all GPUs 
 import json
 import os
 import re
+import signal
 import statistics
 import subprocess
 import sys
@@ -131,10 +132,18 @@ def run(weft_train, dataset, folder, row, more):
     samples = []
     with open(os.path.join(here, "output.log"), "w", encoding="utf-8") as log:
         process = subprocess.Popen(command + words + more, stdout=log, stderr=subprocess.STDOUT)
-        while process.poll() is None:
-            gpus = readings()[:count]
-            samples.append([statistics.mean(g[0] for g in gpus), statistics.mean(g[1] for g in gpus), max(g[2] for g in gpus)])
-            time.sleep(0.1)
+        try:
+            while process.poll() is None:
+                gpus = readings()[:count]
+                samples.append([statistics.mean(g[0] for g in gpus), statistics.mean(g[1] for g in gpus), max(g[2] for g in gpus)])
+                time.sleep(0.1)
+        finally:
+            # A run that stays behind would take the GPU from those after it.
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
     if process.returncode != 0:
         with open(os.path.join(here, "output.log"), encoding="utf-8") as log:
             print(f"| {row} | ended with {process.returncode}: {log.read()[-300:]!r} |", flush=True)
@@ -151,6 +160,7 @@ def run(weft_train, dataset, folder, row, more):
 
 
 def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     words = sys.argv[1:]
     more = words[words.index("--") + 1:] if "--" in words else []
     weft_train, dataset, folder, *rows = words[:words.index("--")] if "--" in words else words
