@@ -171,7 +171,8 @@ void residual_norm_forward(const Context& context, const ResidualNorm& args) {
   const Tensor& rows = args.branch ? args.branch : args.residual;
   const int64_t C = num_columns(rows), N = num_rows(rows);
   context.need_scratch("residual_norm_forward", residual_norm_scratch_floats(C));
-  std::vector<uint32_t> largest_of_tasks(static_cast<size_t>(N / kGrain + 1));
+  std::vector<uint32_t> largest_of_tasks(args.normed_fp8.rows ? static_cast<size_t>(N / kGrain + 1)
+                                                              : 0);
   context.for_each_range(N, kGrain, [&](int64_t begin, int64_t end, int thread) {
     float* buffer = context.scratch(thread);
     for (int64_t n = begin; n < end; ++n) {

@@ -144,6 +144,7 @@ def run(weft_train, dataset, folder, row, more):
                 process.wait(10)
             except subprocess.TimeoutExpired:
                 process.kill()
+                process.wait()
     if process.returncode != 0:
         with open(os.path.join(here, "output.log"), encoding="utf-8") as log:
             print(f"| {row} | ended with {process.returncode}: {log.read()[-300:]!r} |", flush=True)

@@ -103,7 +103,7 @@ void Model::forward_layer(int64_t i, const Branch& in, const MicroBatch& batch, 
 // Ranks that share rows gather a norm's output before it is quantized.
 Model::NormOutput Model::norm_output(const LayerLinears::Place& place, Tensor normed) const {
   if (shares_rows()) return {.normed = normed};
-  const Fp8Output fp8 = linears_.fp8_input(place);
+  const Fp8Output fp8 = linears_.fp8_input(place, num_rows_);
   return {.normed = fp8.rows && linears_.keeps_input(place.name) ? Tensor() : normed, .fp8 = fp8};
 }
 

@@ -107,9 +107,9 @@ const LayerLinears::Weight& LayerLinears::quantized(const Place& place, Tensor w
   return copy;
 }
 
-Fp8Output LayerLinears::fp8_input(const Place& place) const {
+Fp8Output LayerLinears::fp8_input(const Place& place, int64_t num_rows) const {
   if (!fp8_ || !has_history() || place.error) return {};
-  return {.rows = view(rows_, kE4M3, sizes_.num_rows, sizes_.inputs[place.name]),
+  return {.rows = view(rows_, kE4M3, num_rows, sizes_.inputs[place.name]),
           .scaling = input_scaling(place),
           .amax = amax_of(Kind::kInput, place)};
 }
@@ -118,7 +118,7 @@ void LayerLinears::forward(const Place& place, Tensor out, const Input& input, T
                            Tensor bias) {
   if (!fp8_) return backend_.linear_forward(out, input.rows, weight, bias);
   const Weight& fp8_weight = quantized(place, weight);
-  const Tensor inp = view(rows_, kE4M3, num_rows(out), weight.shape(1));
+  const Tensor inp = input.fp8 ? input.fp8 : view(rows_, kE4M3, num_rows(out), weight.shape(1));
   const Tensor scaling = input_scaling(place);
   if (input.fp8) {
     if (place.kept_input) backend_.transpose_fp8(place.kept_input, inp);

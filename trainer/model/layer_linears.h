@@ -63,7 +63,7 @@ class LayerLinears {
     // (2) fp32: forward adds the squared error of this product to it, and the square of bf16's; or empty
     Tensor error = {};
   };
-  // An input (N,I) x; or in fp8 GELU of `pre`, or what the operation before has written to fp8_input()'s rows.
+  // An input (N,I) x; or in fp8 GELU of `pre`, or fp8_input()'s rows, written.
   struct Input {
     Tensor rows = {}, pre = {}, fp8 = {};
     Gelu gelu = Gelu::kTanh;
@@ -85,8 +85,8 @@ class LayerLinears {
   }
 
   // Returns where the operation before forward() may write the input in fp8; forward() has to follow at once. It is
-  // empty where the input's own numbers decide the scale, and where a product in bf16 needs the input as well.
-  Fp8Output fp8_input(const Place& place) const;
+  // empty where the input's own numbers decide the scale, and where forward() measures its error.
+  Fp8Output fp8_input(const Place& place, int64_t num_rows) const;
   void forward(const Place& place, Tensor out, const Input& input, Tensor weight, Tensor bias);
   // Stands for forward() where a layer is computed again and nobody needs the product: makes `kept_input`, if there
   // is one, with forward's scale.

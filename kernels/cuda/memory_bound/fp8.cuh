@@ -1,4 +1,4 @@
-// The kernels of fp8.cu share this: where numbers come from and go to, rounding, and the largest
+// The kernels that write fp8 (fp8.cu, fp8_transpose.cu, the residual norm's forward) share this: where numbers come from and go to, rounding, and the largest
 // magnitude. A thread works with pieces of eight neighbours.
 #pragma once
 

@@ -10,8 +10,9 @@ constexpr int kThreads = 256;
 constexpr int kTile = 128;
 constexpr int kRows = 4, kColumns = 16;  // of a thread
 constexpr int kThreadsOfRow = kTile / kColumns;
-constexpr int kWordsOfColumn = kTile / kRows;      // a word is four rows of a column
-constexpr int kPiecesOfColumn = kTile / kColumns;  // of 16 rows, which a thread stores at once
+constexpr int kRowsOfPiece = 16;  // what a thread stores at once of a transposed row
+constexpr int kPiecesOfColumn = kTile / kRowsOfPiece;
+static_assert(kThreads == kThreadsOfRow * (kTile / kRows));
 
 // The transposed tile. The place of a column's pieces is changed by the column, so that the threads of a
 // warp, which write the same column of their own sixteen, write to different banks.
@@ -55,7 +56,7 @@ __global__ void __launch_bounds__(kThreads)
   }
   __syncthreads();
   const int piece = threadIdx.x % kPiecesOfColumn;
-  const int64_t at = first_row + piece * kColumns;
+  const int64_t at = first_row + piece * kRowsOfPiece;
 #pragma unroll
   for (int c = threadIdx.x / kPiecesOfColumn; c < kTile; c += kThreads / kPiecesOfColumn) {
     if (first_column + c < C && at < N)

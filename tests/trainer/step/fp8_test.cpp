@@ -4,9 +4,12 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <memory>
 #include <mutex>
 #include <utility>
+#include <vector>
 
+#include "kernels/forwarding_backend.h"
 #include "tests/trainer/step/saved_training.h"
 
 namespace weft {
@@ -118,6 +121,51 @@ TEST_P(Fp8Recipes, RecomputationKeepsTheBits) {
     TrainerOnDevice again(options);
     run_steps(again, 0, 3);
     EXPECT_TRUE(state_of(again) == state_of(kept));
+  }
+}
+
+// Counts how norms write their outputs.
+class NormsBackend final : public ForwardingBackend {
+ public:
+  using ForwardingBackend::ForwardingBackend;
+  std::vector<int> counts = {0, 0, 0};  // norms in fp8 alone, norms in both, transposed copies
+
+  void residual_norm_forward(const ResidualNorm& args) override {
+    if (args.normed_fp8.rows) ++counts[args.normed ? 1 : 0];
+    ForwardingBackend::residual_norm_forward(args);
+  }
+  void transpose_fp8(Tensor transposed, Tensor rows) override {
+    ++counts[2];
+    ForwardingBackend::transpose_fp8(transposed, rows);
+  }
+};
+
+// Two layers with two micro-batches have eight norms before products. The first step has no scales yet, and the third
+// one may compare with bf16.
+TEST(Fp8Norms, AreWrittenInFp8WhereTheirScaleIsKnown) {
+  struct Way {
+    Fp8Options fp8;
+    RecomputeOptions recompute;
+    std::vector<int> counts;  // in a step
+  };
+  const std::vector<int> none = {0, 0, 0};
+  for (const Way& way : {Way{Fp8Options{.measures_errors = true}, {}, {8, 0, 8}},
+                         Way{Fp8Options{.has_weight_gradients = false}, {}, {0, 8, 0}},
+                         Way{Fp8Options{}, {.norms = true}, {0, 8, 0}},
+                         Way{Fp8Options{.is_delayed = false}, {}, none}}) {
+    TrainerOptions options = fp8_options(way.fp8);
+    options.recompute = way.recompute;
+    auto counting = std::make_unique<NormsBackend>(create_test_backend());
+    NormsBackend& norms = *counting;
+    TrainerOnDevice model(options, std::move(counting));
+    const HostBatch batch(model->shape(), 4, 0);
+    for (int step = 0; step < 4; ++step) {
+      const bool measures = way.fp8.measures_errors && step == 2;
+      norms.counts = none;
+      model->step(batch.view(), {.learning_rate = 3e-3, .fp8_errors = measures});
+      model->result();
+      EXPECT_EQ(norms.counts, step == 0 || measures ? none : way.counts) << "step " << step;
+    }
   }
 }
 
