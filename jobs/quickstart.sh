@@ -46,7 +46,7 @@ step "2/6 corpus"
 if [ -z "$corpus" ]; then
   corpus=$out/repository.jsonl
   # One document for each text file that ships with the repository.
-  find README.md jobs tests tokenizer indexed_dataset inspect analyze preprocess kernels trainer -type f \
+  find README.md jobs tests tokenizer indexed_dataset preprocess kernels trainer -type f \
     \( -name '*.md' -o -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' -o -name '*.sh' -o -name '*.py' -o -name '*.sbatch' \) \
     -print0 | sort -z | xargs -0 -I{} jq -Rsc --arg source {} '{text: ., source: $source}' {} >"$corpus.part"
   mv "$corpus.part" "$corpus"

@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "indexed_dataset/samples/gpt_dataset.h"
+#include "indexed_dataset/order/samples/gpt_dataset.h"
 #include "kernels/backend.h"
 #include "trainer/config/memory_plan.h"
 #include "trainer/data/data_identity.h"

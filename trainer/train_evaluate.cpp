@@ -7,9 +7,9 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "indexed_dataset/process/parse_json.h"
-#include "indexed_dataset/run_folder/read_segments.h"
-#include "indexed_dataset/run_folder/segment_list.h"
+#include "indexed_dataset/base/process/parse_json.h"
+#include "indexed_dataset/run_record/read_segments.h"
+#include "indexed_dataset/run_record/segment_list.h"
 #include "trainer/train_loop.h"
 
 namespace weft {

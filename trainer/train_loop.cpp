@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "indexed_dataset/process/stop_signal.h"
+#include "indexed_dataset/base/process/stop_signal.h"
 #include "trainer/log/log_lines.h"
 
 namespace weft {

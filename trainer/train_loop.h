@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "indexed_dataset/process/exit_code.h"
-#include "indexed_dataset/storage/lock_file.h"
+#include "indexed_dataset/base/process/exit_code.h"
+#include "indexed_dataset/base/storage/lock_file.h"
 #include "trainer/checkpoint/background_save.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/resume.h"

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <stdexcept>
 
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/storage/file_io.h"
 #include "trainer/train_loop.h"
 
 namespace weft {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "indexed_dataset/blends/build_datasets.h"
-#include "indexed_dataset/run_folder/unseen_documents.h"
+#include "indexed_dataset/order/blends/build_datasets.h"
+#include "indexed_dataset/run_record/unseen_documents.h"
 #include "kernels/backend.h"
 #include "trainer/checkpoint/resume.h"
 #include "trainer/config/config.h"

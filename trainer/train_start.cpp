@@ -9,9 +9,9 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "indexed_dataset/blends/blend_json.h"
-#include "indexed_dataset/run_folder/checkpoint_run.h"
-#include "indexed_dataset/run_folder/run_metrics.h"
+#include "indexed_dataset/order/blends/blend_json.h"
+#include "indexed_dataset/run_record/checkpoint_run.h"
+#include "indexed_dataset/run_record/run_metrics.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/command_line/option_text.h"

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "indexed_dataset/process/standard_streams.h"
-#include "indexed_dataset/process/stop_signal.h"
-#include "indexed_dataset/storage/bus_error.h"
+#include "indexed_dataset/base/process/standard_streams.h"
+#include "indexed_dataset/base/process/stop_signal.h"
+#include "indexed_dataset/base/storage/bus_error.h"
 #include "kernels/backend.h"
 #include "trainer/command_line/command_line.h"
 #include "trainer/measure_devices.h"

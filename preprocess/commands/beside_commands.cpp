@@ -9,20 +9,20 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "indexed_dataset/beside/dataset_manifest.h"
-#include "indexed_dataset/beside/merge.h"
-#include "indexed_dataset/beside/prefix_options.h"
-#include "indexed_dataset/beside/repair.h"
-#include "indexed_dataset/beside/source_map.h"
-#include "indexed_dataset/pair/dataset_files.h"
-#include "indexed_dataset/pair/reader.h"
-#include "indexed_dataset/process/exit_code.h"
-#include "indexed_dataset/process/stop_signal.h"
-#include "indexed_dataset/soundness/block_checksums.h"
-#include "indexed_dataset/soundness/verify.h"
-#include "indexed_dataset/terminal/messages.h"
-#include "indexed_dataset/terminal/terminal_text.h"
+#include "indexed_dataset/base/process/exit_code.h"
+#include "indexed_dataset/base/process/stop_signal.h"
+#include "indexed_dataset/base/terminal/messages.h"
+#include "indexed_dataset/base/terminal/terminal_text.h"
+#include "indexed_dataset/format/merge/merge.h"
+#include "indexed_dataset/format/pair/dataset_files.h"
+#include "indexed_dataset/format/pair/reader.h"
+#include "indexed_dataset/format/repair/repair.h"
+#include "indexed_dataset/format/sidecars/dataset_manifest.h"
+#include "indexed_dataset/format/sidecars/source_map.h"
+#include "indexed_dataset/format/soundness/block_checksums.h"
+#include "indexed_dataset/format/soundness/verify.h"
 #include "preprocess/commands/commands.h"
+#include "preprocess/inspect/text/prefix_options.h"
 #include "tokenizer/vocabulary.h"
 
 namespace weft {

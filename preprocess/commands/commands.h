@@ -1,11 +1,11 @@
 // Makes the sub-commands of weft-data: each is its options, and one call into a lower room. Those of
-// weft-data inspect stand in inspect/commands.
+// weft-data inspect stand in preprocess/inspect/commands.
 #pragma once
 
 #include <memory>
 #include <vector>
 
-#include "indexed_dataset/terminal/command_line.h"
+#include "indexed_dataset/base/terminal/command_line.h"
 
 namespace weft {
 

@@ -6,16 +6,16 @@
 #include <cstdio>
 #include <stdexcept>
 
-#include "indexed_dataset/beside/kth_smallest.h"
-#include "indexed_dataset/beside/output_conflicts.h"
-#include "indexed_dataset/beside/prefix_options.h"
-#include "indexed_dataset/pair/dataset_files.h"
-#include "indexed_dataset/pair/reader.h"
-#include "indexed_dataset/terminal/terminal_text.h"
-#include "inspect/text/dataset_text.h"
+#include "indexed_dataset/base/terminal/terminal_text.h"
+#include "indexed_dataset/format/pair/dataset_files.h"
+#include "indexed_dataset/format/pair/reader.h"
+#include "indexed_dataset/format/sidecars/output_conflicts.h"
+#include "indexed_dataset/format/soundness/kth_smallest.h"
 #include "preprocess/commands/commands.h"
-#include "preprocess/report/gather_report.h"
-#include "preprocess/report/report_labels.h"
+#include "preprocess/inspect/report/gather_report.h"
+#include "preprocess/inspect/report/report_labels.h"
+#include "preprocess/inspect/text/dataset_text.h"
+#include "preprocess/inspect/text/prefix_options.h"
 
 namespace weft {
 namespace {

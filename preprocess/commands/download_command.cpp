@@ -4,13 +4,13 @@
 #include <set>
 #include <system_error>
 
-#include "indexed_dataset/process/exit_code.h"
-#include "indexed_dataset/process/stop_signal.h"
-#include "indexed_dataset/storage/file_io.h"
-#include "indexed_dataset/storage/lock_file.h"
-#include "indexed_dataset/storage/sha256.h"
-#include "indexed_dataset/terminal/messages.h"
-#include "indexed_dataset/terminal/terminal_text.h"
+#include "indexed_dataset/base/process/exit_code.h"
+#include "indexed_dataset/base/process/stop_signal.h"
+#include "indexed_dataset/base/storage/file_io.h"
+#include "indexed_dataset/base/storage/lock_file.h"
+#include "indexed_dataset/base/storage/sha256.h"
+#include "indexed_dataset/base/terminal/messages.h"
+#include "indexed_dataset/base/terminal/terminal_text.h"
 #include "preprocess/commands/commands.h"
 #include "preprocess/commands/progress.h"
 #include "preprocess/web/download.h"

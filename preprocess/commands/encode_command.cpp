@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "indexed_dataset/process/parallel_for.h"
-#include "indexed_dataset/process/stop_signal.h"
+#include "indexed_dataset/base/process/parallel_for.h"
+#include "indexed_dataset/base/process/stop_signal.h"
 #include "preprocess/commands/commands.h"
 #include "preprocess/commands/find_vocabulary.h"
 #include "preprocess/stream/byte_source.h"

@@ -5,11 +5,11 @@
 #include <stdexcept>
 #include <thread>
 
-#include "indexed_dataset/process/exit_code.h"
-#include "indexed_dataset/process/stop_signal.h"
-#include "indexed_dataset/storage/lock_file.h"
-#include "indexed_dataset/storage/sha256.h"
-#include "indexed_dataset/terminal/messages.h"
+#include "indexed_dataset/base/process/exit_code.h"
+#include "indexed_dataset/base/process/stop_signal.h"
+#include "indexed_dataset/base/storage/lock_file.h"
+#include "indexed_dataset/base/storage/sha256.h"
+#include "indexed_dataset/base/terminal/messages.h"
 #include "preprocess/web/download.h"
 
 namespace weft {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "indexed_dataset/beside/prefix_options.h"
+#include "preprocess/inspect/text/prefix_options.h"
 #include "tokenizer/vocabulary.h"
 
 namespace weft {

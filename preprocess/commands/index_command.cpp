@@ -5,11 +5,11 @@
 #include <chrono>
 #include <cstdio>
 
-#include "indexed_dataset/blends/build_datasets.h"
-#include "indexed_dataset/blends/data_options.h"
-#include "indexed_dataset/blends/order_options.h"
-#include "indexed_dataset/terminal/messages.h"
-#include "indexed_dataset/terminal/terminal_text.h"
+#include "indexed_dataset/base/terminal/messages.h"
+#include "indexed_dataset/base/terminal/terminal_text.h"
+#include "indexed_dataset/order/blends/build_datasets.h"
+#include "indexed_dataset/order/blends/data_options.h"
+#include "indexed_dataset/order/blends/order_options.h"
 #include "preprocess/commands/commands.h"
 
 namespace weft {

@@ -6,11 +6,11 @@
 #include <set>
 #include <thread>
 
-#include "indexed_dataset/beside/dataset_manifest.h"
-#include "indexed_dataset/beside/output_conflicts.h"
-#include "indexed_dataset/beside/shard.h"
+#include "indexed_dataset/format/sidecars/dataset_manifest.h"
+#include "indexed_dataset/format/sidecars/output_conflicts.h"
+#include "indexed_dataset/format/sidecars/shard.h"
+#include "preprocess/inspect/report/gather_report.h"
 #include "preprocess/ledger/work_plan.h"
-#include "preprocess/report/gather_report.h"
 #include "preprocess/run/work_folder.h"
 #include "preprocess/stream/byte_source.h"
 #include "preprocess/web/open_input.h"

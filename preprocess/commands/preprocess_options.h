@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "indexed_dataset/beside/prefix_options.h"
 #include "preprocess/compressed/decoded_source.h"
+#include "preprocess/inspect/text/prefix_options.h"
 #include "preprocess/run/pipeline.h"
 
 namespace weft {

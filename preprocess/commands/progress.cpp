@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "indexed_dataset/terminal/terminal_text.h"
+#include "indexed_dataset/base/terminal/terminal_text.h"
 
 namespace weft {
 

@@ -5,10 +5,10 @@
 #include <filesystem>
 #include <stdexcept>
 
-#include "indexed_dataset/process/stop_signal.h"
-#include "indexed_dataset/storage/file_io.h"
-#include "indexed_dataset/terminal/messages.h"
-#include "indexed_dataset/terminal/terminal_text.h"
+#include "indexed_dataset/base/process/stop_signal.h"
+#include "indexed_dataset/base/storage/file_io.h"
+#include "indexed_dataset/base/terminal/messages.h"
+#include "indexed_dataset/base/terminal/terminal_text.h"
 #include "preprocess/commands/commands.h"
 #include "preprocess/commands/find_vocabulary.h"
 #include "preprocess/documents/bad_lines.h"

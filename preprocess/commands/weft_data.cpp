@@ -1,11 +1,11 @@
 // weft-data turns text corpora into Megatron datasets, and leads back from samples to text.
 #include <malloc.h>
 
-#include "analyze/analyze_command.h"
-#include "indexed_dataset/storage/bus_error.h"
-#include "indexed_dataset/terminal/program.h"
-#include "inspect/commands/commands.h"
+#include "indexed_dataset/base/storage/bus_error.h"
+#include "indexed_dataset/base/terminal/program.h"
+#include "preprocess/analyze/analyze_command.h"
 #include "preprocess/commands/commands.h"
+#include "preprocess/inspect/commands/commands.h"
 #include "tokenizer/split/unicode_classes.h"
 
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/base/process/exit_code.h"
 #include "preprocess/stream/read_ahead.h"
 
 namespace weft {

@@ -8,7 +8,7 @@
 #include <bit>
 #include <new>
 
-#include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/base/process/exit_code.h"
 #include "preprocess/compressed/gzip_decoder.h"
 #include "preprocess/compressed/xz_decoder.h"
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/storage/file_io.h"
 #include "preprocess/compressed/decompress.h"
 #include "preprocess/compressed/xz_blocks.h"
 #include "preprocess/compressed/xz_decoder.h"

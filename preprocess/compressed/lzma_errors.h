@@ -6,7 +6,7 @@
 #include <new>
 #include <string>
 
-#include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/base/process/exit_code.h"
 #include "preprocess/compressed/stream_decoder.h"
 
 namespace weft {

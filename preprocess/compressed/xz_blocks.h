@@ -2,7 +2,7 @@
 // tukaani.org/xz/xz-file-format.txt); xz_decoder.h decodes from there.
 #pragma once
 
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/storage/file_io.h"
 #include "preprocess/compressed/input_parts.h"
 
 namespace weft {

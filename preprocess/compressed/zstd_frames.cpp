@@ -4,7 +4,7 @@
 #include <array>
 #include <vector>
 
-#include "indexed_dataset/storage/little_endian.h"
+#include "indexed_dataset/base/storage/little_endian.h"
 
 namespace weft {
 namespace {

@@ -1,7 +1,7 @@
 // Where the frames of a zstd file begin, without decompressing (RFC 8878, section 3.1).
 #pragma once
 
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/storage/file_io.h"
 #include "preprocess/compressed/input_parts.h"
 
 namespace weft {

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "indexed_dataset/terminal/terminal_text.h"
-#include "indexed_dataset/terminal/text_pieces.h"
+#include "indexed_dataset/base/terminal/terminal_text.h"
+#include "indexed_dataset/base/terminal/text_pieces.h"
 #include "preprocess/documents/exact_json_line.h"
 #include "preprocess/documents/json_scanner.h"
 

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "indexed_dataset/pair/dataset_counts.h"
-#include "indexed_dataset/pair/shared_pair_writer.h"
+#include "indexed_dataset/format/pair/dataset_counts.h"
+#include "indexed_dataset/format/pair/shared_pair_writer.h"
 #include "preprocess/documents/bad_lines.h"
 #include "preprocess/documents/origin.h"
 

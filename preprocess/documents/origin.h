@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "indexed_dataset/beside/source_map.h"
+#include "indexed_dataset/format/sidecars/source_map.h"
 
 namespace weft {
 

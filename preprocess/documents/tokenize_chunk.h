@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "indexed_dataset/pair/dtype.h"
+#include "indexed_dataset/format/pair/dtype.h"
 #include "preprocess/documents/batch.h"
 #include "preprocess/documents/json_line.h"
 #include "preprocess/stream/line_chunks.h"

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "indexed_dataset/storage/crc32.h"
+#include "indexed_dataset/base/storage/crc32.h"
 #include "preprocess/documents/batch.h"
 
 namespace weft {

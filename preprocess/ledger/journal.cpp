@@ -7,8 +7,8 @@
 #include <string_view>
 #include <utility>
 
-#include "indexed_dataset/process/crash_point.h"
-#include "indexed_dataset/soundness/xxh3.h"
+#include "indexed_dataset/base/process/crash_point.h"
+#include "indexed_dataset/format/soundness/xxh3.h"
 #include "preprocess/ledger/ledger_messages.h"
 
 namespace weft {

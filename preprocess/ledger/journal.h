@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/storage/file_io.h"
 #include "preprocess/ledger/ledger_link.h"
 
 namespace weft {

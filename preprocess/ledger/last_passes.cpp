@@ -5,8 +5,8 @@
 #include <tuple>
 #include <utility>
 
-#include "indexed_dataset/beside/source_map.h"
-#include "indexed_dataset/pair/shared_pair_writer.h"
+#include "indexed_dataset/format/pair/shared_pair_writer.h"
+#include "indexed_dataset/format/sidecars/source_map.h"
 
 namespace weft {
 namespace {

@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-#include "indexed_dataset/pair/dtype.h"
-#include "indexed_dataset/soundness/block_checksums.h"
+#include "indexed_dataset/format/pair/dtype.h"
+#include "indexed_dataset/format/soundness/block_checksums.h"
 #include "preprocess/ledger/ledger_link.h"
 
 namespace weft {

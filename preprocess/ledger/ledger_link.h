@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "indexed_dataset/pair/dataset_counts.h"
+#include "indexed_dataset/format/pair/dataset_counts.h"
 #include "preprocess/documents/written_checksums.h"
 #include "preprocess/ledger/pipeline_totals.h"
 

@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <type_traits>
 
-#include "indexed_dataset/storage/little_endian.h"
+#include "indexed_dataset/base/storage/little_endian.h"
 
 namespace weft {
 namespace {

@@ -3,7 +3,7 @@
 #include <string_view>
 #include <vector>
 
-#include "indexed_dataset/process/crash_point.h"
+#include "indexed_dataset/base/process/crash_point.h"
 
 namespace weft {
 

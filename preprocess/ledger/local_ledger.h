@@ -7,7 +7,7 @@
 #include <functional>
 #include <mutex>
 
-#include "indexed_dataset/process/thread_group.h"
+#include "indexed_dataset/base/process/thread_group.h"
 #include "preprocess/ledger/journal.h"
 #include "preprocess/ledger/ledger.h"
 

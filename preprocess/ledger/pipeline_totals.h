@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "indexed_dataset/pair/dataset_counts.h"
+#include "indexed_dataset/format/pair/dataset_counts.h"
 #include "preprocess/documents/bad_lines.h"
 
 namespace weft {

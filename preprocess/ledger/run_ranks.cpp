@@ -5,8 +5,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "indexed_dataset/process/exit_code.h"
-#include "indexed_dataset/ranks/launcher.h"
+#include "indexed_dataset/base/process/exit_code.h"
+#include "indexed_dataset/base/ranks/launcher.h"
 #include "preprocess/ledger/ledger_messages.h"
 
 namespace weft {

@@ -28,7 +28,7 @@
 #include <thread>
 #include <vector>
 
-#include "indexed_dataset/ranks/rank_transport.h"
+#include "indexed_dataset/base/ranks/rank_transport.h"
 #include "preprocess/ledger/local_ledger.h"
 
 namespace weft {

@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/base/process/exit_code.h"
 #include "preprocess/ledger/ledger_messages.h"
 #include "preprocess/ledger/run_ranks.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/base/process/exit_code.h"
 #include "preprocess/ledger/ledger.h"
 
 namespace weft {

@@ -10,8 +10,8 @@
 #include <system_error>
 #include <utility>
 
-#include "indexed_dataset/process/stop_signal.h"
-#include "indexed_dataset/soundness/xxh3.h"
+#include "indexed_dataset/base/process/stop_signal.h"
+#include "indexed_dataset/format/soundness/xxh3.h"
 #include "preprocess/compressed/decompress.h"
 #include "preprocess/stream/byte_source.h"
 #include "preprocess/web/open_input.h"

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "indexed_dataset/process/crash_point.h"
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/process/crash_point.h"
+#include "indexed_dataset/base/storage/file_io.h"
 
 namespace weft {
 namespace {

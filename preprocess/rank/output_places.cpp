@@ -4,7 +4,7 @@
 #include <system_error>
 #include <utility>
 
-#include "indexed_dataset/process/crash_point.h"
+#include "indexed_dataset/base/process/crash_point.h"
 
 namespace weft {
 namespace {

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "indexed_dataset/process/thread_group.h"
+#include "indexed_dataset/base/process/thread_group.h"
 #include "preprocess/ledger/ledger_link.h"
 #include "preprocess/rank/run_files.h"
 #include "preprocess/rank/task_output.h"

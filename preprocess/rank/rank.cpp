@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "indexed_dataset/process/crash_point.h"
-#include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/base/process/crash_point.h"
+#include "indexed_dataset/base/process/exit_code.h"
 
 namespace weft {
 namespace {

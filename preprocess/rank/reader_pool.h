@@ -9,7 +9,7 @@
 #include <functional>
 #include <memory>
 
-#include "indexed_dataset/process/thread_group.h"
+#include "indexed_dataset/base/process/thread_group.h"
 #include "preprocess/ledger/ledger_link.h"
 #include "preprocess/ledger/work_plan.h"
 #include "preprocess/rank/chunk.h"

@@ -6,9 +6,9 @@
 #include <string>
 #include <utility>
 
-#include "indexed_dataset/beside/source_map.h"
-#include "indexed_dataset/process/crash_point.h"
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/process/crash_point.h"
+#include "indexed_dataset/base/storage/file_io.h"
+#include "indexed_dataset/format/sidecars/source_map.h"
 #include "preprocess/rank/spill_file.h"
 
 namespace weft {

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "indexed_dataset/beside/source_map.h"
-#include "indexed_dataset/pair/dtype.h"
-#include "indexed_dataset/pair/shared_pair_writer.h"
+#include "indexed_dataset/format/pair/dtype.h"
+#include "indexed_dataset/format/pair/shared_pair_writer.h"
+#include "indexed_dataset/format/sidecars/source_map.h"
 #include "preprocess/documents/tokenize_chunk.h"
 #include "preprocess/ledger/last_passes.h"
 #include "preprocess/ledger/ledger_link.h"

@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/base/process/exit_code.h"
 
 namespace weft {
 namespace {

@@ -14,10 +14,10 @@
 #include <string>
 #include <vector>
 
-#include "indexed_dataset/beside/source_map.h"
-#include "indexed_dataset/pair/dtype.h"
-#include "indexed_dataset/pair/shared_pair_writer.h"
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/storage/file_io.h"
+#include "indexed_dataset/format/pair/dtype.h"
+#include "indexed_dataset/format/pair/shared_pair_writer.h"
+#include "indexed_dataset/format/sidecars/source_map.h"
 #include "preprocess/documents/batch.h"
 #include "preprocess/ledger/ledger_link.h"
 

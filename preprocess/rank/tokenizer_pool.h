@@ -5,7 +5,7 @@
 #include <functional>
 #include <memory>
 
-#include "indexed_dataset/process/thread_group.h"
+#include "indexed_dataset/base/process/thread_group.h"
 #include "preprocess/documents/tokenize_chunk.h"
 #include "preprocess/rank/chunk.h"
 #include "preprocess/stream/queue.h"

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "indexed_dataset/beside/output_conflicts.h"
-#include "indexed_dataset/beside/source_map.h"
+#include "indexed_dataset/format/sidecars/output_conflicts.h"
+#include "indexed_dataset/format/sidecars/source_map.h"
 
 namespace weft {
 namespace {

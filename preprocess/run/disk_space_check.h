@@ -8,7 +8,7 @@
 #include <system_error>
 #include <vector>
 
-#include "indexed_dataset/pair/dtype.h"
+#include "indexed_dataset/format/pair/dtype.h"
 #include "preprocess/ledger/work_plan.h"
 
 namespace weft {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "indexed_dataset/beside/dataset_manifest.h"
-#include "indexed_dataset/soundness/block_checksums.h"
-#include "indexed_dataset/soundness/verify.h"
+#include "indexed_dataset/format/sidecars/dataset_manifest.h"
+#include "indexed_dataset/format/soundness/block_checksums.h"
+#include "indexed_dataset/format/soundness/verify.h"
 #include "preprocess/ledger/ledger_link.h"
 #include "preprocess/rank/run_files.h"
 #include "preprocess/rank/spill_file.h"

@@ -2,10 +2,10 @@
 
 #include <stdexcept>
 
-#include "indexed_dataset/pair/dataset_files.h"
-#include "indexed_dataset/process/crash_point.h"
-#include "indexed_dataset/soundness/block_checksums.h"
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/process/crash_point.h"
+#include "indexed_dataset/base/storage/file_io.h"
+#include "indexed_dataset/format/pair/dataset_files.h"
+#include "indexed_dataset/format/soundness/block_checksums.h"
 #include "preprocess/run/run_identity.h"
 #include "preprocess/run/work_folder.h"
 

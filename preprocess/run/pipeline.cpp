@@ -6,10 +6,10 @@
 #include <system_error>
 #include <utility>
 
-#include "indexed_dataset/beside/dataset_locks.h"
-#include "indexed_dataset/process/crash_point.h"
-#include "indexed_dataset/process/exit_code.h"
-#include "indexed_dataset/storage/lock_file.h"
+#include "indexed_dataset/base/process/crash_point.h"
+#include "indexed_dataset/base/process/exit_code.h"
+#include "indexed_dataset/base/storage/lock_file.h"
+#include "indexed_dataset/format/sidecars/dataset_locks.h"
 #include "preprocess/ledger/journal.h"
 #include "preprocess/ledger/local_ledger.h"
 #include "preprocess/rank/rank.h"

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "indexed_dataset/soundness/xxh3.h"
-#include "indexed_dataset/terminal/terminal_text.h"
+#include "indexed_dataset/base/terminal/terminal_text.h"
+#include "indexed_dataset/format/soundness/xxh3.h"
 #include "preprocess/stream/byte_source.h"
 #include "preprocess/web/open_input.h"
 

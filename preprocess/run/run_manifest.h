@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "indexed_dataset/beside/dataset_manifest.h"
+#include "indexed_dataset/format/sidecars/dataset_manifest.h"
 #include "preprocess/run/pipeline_config.h"
 
 namespace weft {

@@ -15,10 +15,10 @@
 #include <thread>
 #include <vector>
 
-#include "indexed_dataset/beside/output_conflicts.h"
-#include "indexed_dataset/process/crash_point.h"
-#include "indexed_dataset/storage/file_io.h"
-#include "indexed_dataset/storage/file_system.h"
+#include "indexed_dataset/base/process/crash_point.h"
+#include "indexed_dataset/base/storage/file_io.h"
+#include "indexed_dataset/base/storage/file_system.h"
+#include "indexed_dataset/format/sidecars/output_conflicts.h"
 #include "preprocess/ledger/ledger_link.h"
 
 namespace weft {

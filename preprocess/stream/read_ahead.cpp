@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "indexed_dataset/process/start_thread.h"
+#include "indexed_dataset/base/process/start_thread.h"
 
 namespace weft {
 

@@ -8,9 +8,9 @@
 #include <future>
 #include <thread>
 
-#include "indexed_dataset/process/exit_code.h"
-#include "indexed_dataset/storage/file_io.h"
-#include "indexed_dataset/storage/sha256.h"
+#include "indexed_dataset/base/process/exit_code.h"
+#include "indexed_dataset/base/storage/file_io.h"
+#include "indexed_dataset/base/storage/sha256.h"
 #include "preprocess/web/download_state.h"
 #include "preprocess/web/fetch.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "indexed_dataset/storage/lock_file.h"
+#include "indexed_dataset/base/storage/lock_file.h"
 #include "preprocess/stream/byte_source.h"
 #include "preprocess/web/fetch_options.h"
 

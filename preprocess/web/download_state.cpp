@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "indexed_dataset/process/json_integer.h"
-#include "indexed_dataset/process/parse_json.h"
+#include "indexed_dataset/base/process/json_integer.h"
+#include "indexed_dataset/base/process/parse_json.h"
 
 namespace weft {
 namespace {

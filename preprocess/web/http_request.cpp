@@ -8,7 +8,7 @@
 #include <mutex>
 #include <stdexcept>
 
-#include "indexed_dataset/storage/sha256.h"
+#include "indexed_dataset/base/storage/sha256.h"
 
 namespace weft {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "indexed_dataset/storage/sha256.h"
+#include "indexed_dataset/base/storage/sha256.h"
 #include "preprocess/web/url.h"
 
 namespace weft {

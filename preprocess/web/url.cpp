@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "indexed_dataset/storage/sha256.h"
+#include "indexed_dataset/base/storage/sha256.h"
 
 namespace weft {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "indexed_dataset/terminal/terminal_text.h"  // looks_like_url, display_url
+#include "indexed_dataset/base/terminal/terminal_text.h"  // looks_like_url, display_url
 
 namespace weft {
 

@@ -9,8 +9,8 @@
 #include <mutex>
 #include <thread>
 
-#include "indexed_dataset/process/exit_code.h"
-#include "indexed_dataset/process/start_thread.h"
+#include "indexed_dataset/base/process/exit_code.h"
+#include "indexed_dataset/base/process/start_thread.h"
 #include "preprocess/compressed/decompress.h"
 #include "preprocess/web/fetch.h"
 

@@ -26,8 +26,8 @@
 #include <thread>
 #include <vector>
 
-#include "indexed_dataset/blends/build_datasets.h"
-#include "indexed_dataset/pair/writer.h"
+#include "indexed_dataset/format/pair/writer.h"
+#include "indexed_dataset/order/blends/build_datasets.h"
 #include "kernels/backend.h"
 #include "trainer/data/data_loader.h"
 

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "indexed_dataset/curriculum/metric_curriculum.h"
-#include "indexed_dataset/curriculum/metric_files.h"
+#include "indexed_dataset/order/curriculum/metric_curriculum.h"
+#include "indexed_dataset/order/curriculum/metric_files.h"
 
 namespace {
 

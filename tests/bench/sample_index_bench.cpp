@@ -18,9 +18,9 @@
 #include <random>
 #include <string>
 
-#include "indexed_dataset/blends/numpy_sum.h"
-#include "indexed_dataset/index_caches/blending_index.h"
-#include "indexed_dataset/samples/gpt_index.h"
+#include "indexed_dataset/order/blends/numpy_sum.h"
+#include "indexed_dataset/order/samples/blending_index.h"
+#include "indexed_dataset/order/samples/gpt_index.h"
 
 namespace {
 

@@ -11,7 +11,7 @@
 #include <system_error>
 #include <thread>
 
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/storage/file_io.h"
 #include "preprocess/rank/run_files.h"
 #include "tests/temporary_folder.h"
 

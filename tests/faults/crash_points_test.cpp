@@ -5,7 +5,7 @@
 #include <set>
 #include <sstream>
 
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/storage/file_io.h"
 #include "tests/faults/forked_run.h"
 
 namespace weft {

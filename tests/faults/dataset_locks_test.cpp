@@ -3,13 +3,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "indexed_dataset/beside/merge.h"
-#include "indexed_dataset/beside/repair.h"
-#include "indexed_dataset/pair/reader.h"
-#include "indexed_dataset/pair/writer.h"
-#include "indexed_dataset/process/exit_code.h"
-#include "indexed_dataset/storage/file_io.h"
-#include "indexed_dataset/storage/lock_file.h"
+#include "indexed_dataset/base/process/exit_code.h"
+#include "indexed_dataset/base/storage/file_io.h"
+#include "indexed_dataset/base/storage/lock_file.h"
+#include "indexed_dataset/format/merge/merge.h"
+#include "indexed_dataset/format/pair/reader.h"
+#include "indexed_dataset/format/pair/writer.h"
+#include "indexed_dataset/format/repair/repair.h"
 #include "tests/faults/forked_run.h"
 
 namespace weft {

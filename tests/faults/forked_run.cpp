@@ -10,8 +10,8 @@
 #include <random>
 #include <thread>
 
-#include "indexed_dataset/process/exit_code.h"
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/process/exit_code.h"
+#include "indexed_dataset/base/storage/file_io.h"
 #include "preprocess/run/run_manifest.h"
 #include "tests/preprocess/compressed/compressors.h"
 #include "tokenizer/train_vocabulary.h"

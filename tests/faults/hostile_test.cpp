@@ -10,13 +10,13 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
-#include "indexed_dataset/beside/dataset_manifest.h"
-#include "indexed_dataset/beside/source_map.h"
-#include "indexed_dataset/blends/sample_query.h"
-#include "indexed_dataset/process/parse_json.h"
-#include "indexed_dataset/run_folder/read_segments.h"
-#include "indexed_dataset/soundness/rebuild_index.h"
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/process/parse_json.h"
+#include "indexed_dataset/base/storage/file_io.h"
+#include "indexed_dataset/format/repair/rebuild_index.h"
+#include "indexed_dataset/format/sidecars/dataset_manifest.h"
+#include "indexed_dataset/format/sidecars/source_map.h"
+#include "indexed_dataset/order/blends/sample_query.h"
+#include "indexed_dataset/run_record/read_segments.h"
 #include "preprocess/ledger/journal.h"
 #include "preprocess/ledger/work_plan.h"
 #include "preprocess/run/finish_run.h"

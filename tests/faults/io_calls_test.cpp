@@ -3,7 +3,7 @@
 #include <cerrno>
 #include <set>
 
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/storage/file_io.h"
 #include "tests/faults/forked_run.h"
 
 namespace weft {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/storage/file_io.h"
 #include "tests/faults/forked_run.h"
 
 namespace weft {

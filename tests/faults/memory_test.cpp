@@ -11,7 +11,7 @@
 #include <fstream>
 #include <ostream>
 
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/storage/file_io.h"
 #include "tests/faults/memory_run.h"
 #include "tests/preprocess/compressed/compressors.h"
 

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <fstream>
 
-#include "indexed_dataset/storage/file_io.h"
-#include "indexed_dataset/storage/lock_file.h"
+#include "indexed_dataset/base/storage/file_io.h"
+#include "indexed_dataset/base/storage/lock_file.h"
 #include "preprocess/ledger/run_ranks.h"
 #include "tests/faults/forked_run.h"
 

@@ -9,8 +9,8 @@
 #include <stdexcept>
 #include <string>
 
-#include "indexed_dataset/pair/reader.h"
-#include "indexed_dataset/soundness/verify.h"
+#include "indexed_dataset/format/pair/reader.h"
+#include "indexed_dataset/format/soundness/verify.h"
 #include "tests/fuzz/fuzz_check.h"
 
 namespace weft {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <string>
 
-#include "inspect/lookup/log_line.h"
+#include "preprocess/inspect/foreign_runs/log_line.h"
 #include "tests/fuzz/fuzz_check.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

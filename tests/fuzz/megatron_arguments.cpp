@@ -1,12 +1,12 @@
 // Arguments of a run, of any content, are refused or become an order whose numbers can be computed
 // with.
-#include "inspect/lookup/megatron_arguments.h"
+#include "preprocess/inspect/foreign_runs/megatron_arguments.h"
 
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string_view>
 
-#include "indexed_dataset/blends/manifest_order.h"
+#include "indexed_dataset/order/blends/manifest_order.h"
 #include "tests/fuzz/fuzz_check.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -8,11 +8,11 @@
 #include <stdexcept>
 #include <string>
 
-#include "indexed_dataset/beside/source_map.h"
-#include "indexed_dataset/pair/index_view.h"
-#include "indexed_dataset/soundness/block_checksums.h"
-#include "indexed_dataset/soundness/rebuild_index.h"
-#include "indexed_dataset/soundness/xxh3.h"
+#include "indexed_dataset/format/pair/index_view.h"
+#include "indexed_dataset/format/repair/rebuild_index.h"
+#include "indexed_dataset/format/sidecars/source_map.h"
+#include "indexed_dataset/format/soundness/block_checksums.h"
+#include "indexed_dataset/format/soundness/xxh3.h"
 #include "preprocess/ledger/journal.h"
 #include "tests/fuzz/fuzz_check.h"
 #include "tests/fuzz/memory_file.h"

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "indexed_dataset/pair/writer.h"
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/storage/file_io.h"
+#include "indexed_dataset/format/pair/writer.h"
 #include "tests/temporary_folder.h"
 
 namespace weft {

@@ -13,7 +13,7 @@
 #include <tuple>
 #include <vector>
 
-#include "indexed_dataset/ranks/rank_transport.h"
+#include "indexed_dataset/base/ranks/rank_transport.h"
 
 namespace weft {
 

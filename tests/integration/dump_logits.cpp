@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/storage/file_io.h"
 #include "trainer/checkpoint/architecture.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/step/trainer.h"

@@ -5,7 +5,7 @@
 #include <random>
 #include <string>
 
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/storage/file_io.h"
 #include "preprocess/run/pipeline.h"
 #include "tests/temporary_folder.h"
 #include "tokenizer/train_vocabulary.h"

@@ -3,7 +3,7 @@
 # nodes, equal to that of one process; a node that dies, upon which the job requeues itself; a signal before the time limit; and an array
 # with a merge.
 #
-# The test does not depend on speed: WEFT_CRASH_AT (indexed_dataset/process/crash_point.h) holds or stops chosen ranks at chosen places, and
+# The test does not depend on speed: WEFT_CRASH_AT (indexed_dataset/base/process/crash_point.h) holds or stops chosen ranks at chosen places, and
 # everything else waits for a condition.
 . "$(dirname "$0")/test-lib.sh" || exit
 start_slurm 3 zstd gzip

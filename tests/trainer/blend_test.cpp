@@ -6,7 +6,7 @@
 #include <sstream>
 #include <tuple>
 
-#include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/base/process/exit_code.h"
 #include "tests/trainer/training_run.h"
 
 namespace weft {

@@ -3,7 +3,7 @@
 
 #include <csignal>
 
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/storage/file_io.h"
 #include "tests/trainer/training_run.h"
 
 namespace weft {

@@ -2,7 +2,7 @@
 // what goes together.
 #include <gmock/gmock.h>
 
-#include "tests/trainer/inspect_run.h"
+#include "tests/preprocess/inspect/inspect_run.h"
 
 namespace weft {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <cstdlib>
 
-#include "indexed_dataset/process/exit_code.h"
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/process/exit_code.h"
+#include "indexed_dataset/base/storage/file_io.h"
 #include "tests/trainer/training_run.h"
 
 namespace weft {

@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "indexed_dataset/pair/reader.h"
-#include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/base/process/exit_code.h"
+#include "indexed_dataset/format/pair/reader.h"
 #include "tests/trainer/training_run.h"
 
 namespace weft {

@@ -1,5 +1,5 @@
 // A run keeps the loss of every sample in RUN_DIR/sample_losses.bin.
-#include "indexed_dataset/run_folder/sample_losses.h"
+#include "indexed_dataset/run_record/sample_losses.h"
 
 #include <gmock/gmock.h>
 

@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "indexed_dataset/process/exit_code.h"
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/process/exit_code.h"
+#include "indexed_dataset/base/storage/file_io.h"
 #include "tests/temporary_folder.h"
 #include "tests/trainer/ranks/thread_ranks.h"
 #include "tests/trainer/small_run.h"

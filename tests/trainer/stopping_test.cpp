@@ -5,7 +5,7 @@
 #include <random>
 #include <tuple>
 
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/storage/file_io.h"
 #include "tests/trainer/training_run.h"
 
 namespace weft {

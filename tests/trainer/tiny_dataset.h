@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "indexed_dataset/pair/writer.h"
+#include "indexed_dataset/format/pair/writer.h"
 #include "tests/temporary_folder.h"
 
 namespace weft {

@@ -15,8 +15,8 @@
 #include <thread>
 #include <vector>
 
-#include "indexed_dataset/run_folder/manifest_checksum.h"
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/storage/file_io.h"
+#include "indexed_dataset/run_record/manifest_checksum.h"
 #include "tests/trainer/tiny_dataset.h"
 
 namespace weft {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "indexed_dataset/process/exit_code.h"
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/process/exit_code.h"
+#include "indexed_dataset/base/storage/file_io.h"
 #include "kernels/cuda/algorithm_table.h"
 #include "kernels/forwarding_backend.h"
 #include "tests/temporary_folder.h"

@@ -2,7 +2,7 @@
 // masks that a step gets with what inspect shows.
 #include <gmock/gmock.h>
 
-#include "indexed_dataset/run_folder/unseen_documents.h"
+#include "indexed_dataset/run_record/unseen_documents.h"
 #include "tests/trainer/training_run.h"
 
 namespace weft {

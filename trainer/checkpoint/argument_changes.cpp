@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "indexed_dataset/samples/split.h"
+#include "indexed_dataset/order/samples/split.h"
 #include "trainer/command_line/option_text.h"
 
 namespace weft {

@@ -5,8 +5,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "indexed_dataset/process/crash_point.h"
-#include "indexed_dataset/process/start_thread.h"
+#include "indexed_dataset/base/process/crash_point.h"
+#include "indexed_dataset/base/process/start_thread.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/rank_file.h"
 

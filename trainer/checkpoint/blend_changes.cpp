@@ -8,9 +8,9 @@
 #include <span>
 #include <tuple>
 
-#include "indexed_dataset/blends/blend_schedule.h"
-#include "indexed_dataset/process/json_integer.h"
-#include "indexed_dataset/terminal/terminal_text.h"
+#include "indexed_dataset/base/process/json_integer.h"
+#include "indexed_dataset/base/terminal/terminal_text.h"
+#include "indexed_dataset/order/blends/blend_schedule.h"
 #include "trainer/checkpoint/argument_changes.h"
 #include "trainer/checkpoint/blend_comparison.h"
 

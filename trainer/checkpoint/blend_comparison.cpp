@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "indexed_dataset/blends/blend_sizes.h"
+#include "indexed_dataset/order/blends/blend_sizes.h"
 
 namespace weft {
 

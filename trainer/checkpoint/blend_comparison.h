@@ -7,8 +7,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "indexed_dataset/blends/blend.h"
-#include "indexed_dataset/samples/order_kind.h"
+#include "indexed_dataset/order/blends/blend.h"
+#include "indexed_dataset/order/samples/order_kind.h"
 #include "trainer/data/data_identity.h"
 
 namespace weft {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <system_error>
 
-#include "indexed_dataset/process/crash_point.h"
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/process/crash_point.h"
+#include "indexed_dataset/base/storage/file_io.h"
 #include "trainer/checkpoint/checkpoint_reader.h"
 #include "trainer/checkpoint/manifest.h"
 #include "trainer/checkpoint/rank_file.h"

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/storage/file_io.h"
 
 namespace weft {
 

@@ -5,8 +5,8 @@
 #include <optional>
 #include <stdexcept>
 
-#include "indexed_dataset/process/exit_code.h"
-#include "indexed_dataset/soundness/xxh3.h"
+#include "indexed_dataset/base/process/exit_code.h"
+#include "indexed_dataset/format/soundness/xxh3.h"
 #include "kernels/elements.h"
 #include "trainer/checkpoint/checkpoint_folder.h"
 

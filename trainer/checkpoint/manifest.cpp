@@ -8,11 +8,11 @@
 #include <set>
 #include <stdexcept>
 
-#include "indexed_dataset/process/exit_code.h"
-#include "indexed_dataset/process/json_integer.h"
-#include "indexed_dataset/process/parse_json.h"
-#include "indexed_dataset/run_folder/manifest_checksum.h"
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/process/exit_code.h"
+#include "indexed_dataset/base/process/json_integer.h"
+#include "indexed_dataset/base/process/parse_json.h"
+#include "indexed_dataset/base/storage/file_io.h"
+#include "indexed_dataset/run_record/manifest_checksum.h"
 #include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/checkpoint/safetensors.h"
 

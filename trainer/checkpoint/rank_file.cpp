@@ -2,9 +2,9 @@
 
 #include <map>
 
-#include "indexed_dataset/process/crash_point.h"
-#include "indexed_dataset/soundness/xxh3.h"
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/process/crash_point.h"
+#include "indexed_dataset/base/storage/file_io.h"
+#include "indexed_dataset/format/soundness/xxh3.h"
 #include "trainer/checkpoint/safetensors.h"
 
 namespace weft {

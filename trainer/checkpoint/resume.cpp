@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "indexed_dataset/process/json_integer.h"
+#include "indexed_dataset/base/process/json_integer.h"
 #include "trainer/checkpoint/architecture.h"
 #include "trainer/checkpoint/argument_changes.h"
 #include "trainer/checkpoint/blend_changes.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "indexed_dataset/samples/cyclic_order.h"
+#include "indexed_dataset/order/samples/cyclic_order.h"
 #include "trainer/checkpoint/checkpoint_info.h"
 #include "trainer/checkpoint/choose_checkpoint.h"
 #include "trainer/config/config.h"

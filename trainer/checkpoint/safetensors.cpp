@@ -7,8 +7,8 @@
 #include <set>
 #include <stdexcept>
 
-#include "indexed_dataset/process/json_integer.h"
-#include "indexed_dataset/process/parse_json.h"
+#include "indexed_dataset/base/process/json_integer.h"
+#include "indexed_dataset/base/process/parse_json.h"
 
 namespace weft {
 

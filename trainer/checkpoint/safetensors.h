@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/storage/file_io.h"
 #include "kernels/tensor.h"
 
 namespace weft {

@@ -8,8 +8,8 @@
 #include <cmath>
 #include <type_traits>
 
-#include "indexed_dataset/process/nearest_name.h"
-#include "indexed_dataset/terminal/option_set.h"
+#include "indexed_dataset/base/process/nearest_name.h"
+#include "indexed_dataset/base/terminal/option_set.h"
 #include "trainer/command_line/deepspeed_config.h"
 #include "trainer/command_line/megatron_flags.h"
 #include "trainer/command_line/options.h"

@@ -9,9 +9,9 @@
 #include <set>
 #include <utility>
 
-#include "indexed_dataset/process/json_integer.h"
-#include "indexed_dataset/process/parse_json.h"
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/process/json_integer.h"
+#include "indexed_dataset/base/process/parse_json.h"
+#include "indexed_dataset/base/storage/file_io.h"
 
 namespace weft {
 

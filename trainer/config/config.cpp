@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "indexed_dataset/terminal/option_set.h"
+#include "indexed_dataset/base/terminal/option_set.h"
 
 namespace weft {
 

@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
-#include "indexed_dataset/blends/blend_sizes.h"
-#include "indexed_dataset/blends/data_paths.h"
-#include "indexed_dataset/curriculum/metric_curriculum.h"
-#include "indexed_dataset/samples/batch_size_plan.h"
-#include "indexed_dataset/samples/length_curriculum.h"
-#include "indexed_dataset/samples/order_kind.h"
+#include "indexed_dataset/order/batches/batch_size_plan.h"
+#include "indexed_dataset/order/batches/length_curriculum.h"
+#include "indexed_dataset/order/blends/blend_sizes.h"
+#include "indexed_dataset/order/blends/data_paths.h"
+#include "indexed_dataset/order/curriculum/metric_curriculum.h"
+#include "indexed_dataset/order/samples/order_kind.h"
 #include "kernels/backend.h"
 #include "trainer/config/fp8_options.h"
 

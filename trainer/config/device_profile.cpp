@@ -9,7 +9,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/storage/file_io.h"
 #include "kernels/flash_attention.h"
 #include "kernels/unfused_attention.h"
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "indexed_dataset/samples/batch_size_plan.h"
-#include "indexed_dataset/samples/length_curriculum.h"
+#include "indexed_dataset/order/batches/batch_size_plan.h"
+#include "indexed_dataset/order/batches/length_curriculum.h"
 #include "trainer/config/config.h"
 
 namespace weft {

@@ -11,9 +11,9 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "indexed_dataset/blends/blend_json.h"
-#include "indexed_dataset/process/json_integer.h"
-#include "indexed_dataset/process/parallel_for.h"
+#include "indexed_dataset/base/process/json_integer.h"
+#include "indexed_dataset/base/process/parallel_for.h"
+#include "indexed_dataset/order/blends/blend_json.h"
 
 namespace weft {
 

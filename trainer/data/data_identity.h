@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "indexed_dataset/blends/data_paths.h"
-#include "indexed_dataset/soundness/dataset_identity.h"
+#include "indexed_dataset/format/soundness/dataset_identity.h"
+#include "indexed_dataset/order/blends/data_paths.h"
 #include "trainer/data/run_vocabulary.h"
 
 namespace weft {

@@ -7,7 +7,7 @@
 #include <span>
 #include <stdexcept>
 
-#include "indexed_dataset/process/start_thread.h"
+#include "indexed_dataset/base/process/start_thread.h"
 
 namespace weft {
 namespace {

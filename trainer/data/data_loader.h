@@ -8,7 +8,7 @@
 //
 // So the samples of a step do not depend on the topology, and a run resumes at its consumed
 // samples. With a curriculum the rows of a batch are pieces of samples, and "sample" above is a row
-// (indexed_dataset/samples/length_curriculum.h).
+// (indexed_dataset/order/batches/length_curriculum.h).
 //
 // Samples lie all over the mapped files. One more thread goes through the samples of this rank some
 // batches ahead and asks the kernel for their pages, so that cold disks and network file systems
@@ -25,9 +25,9 @@
 #include <thread>
 #include <vector>
 
-#include "indexed_dataset/blends/blended_dataset.h"
-#include "indexed_dataset/run_folder/unseen_documents.h"
-#include "indexed_dataset/samples/length_curriculum.h"
+#include "indexed_dataset/order/batches/length_curriculum.h"
+#include "indexed_dataset/order/blends/blended_dataset.h"
+#include "indexed_dataset/run_record/unseen_documents.h"
 #include "kernels/backend.h"
 #include "trainer/data/document_bounds.h"
 #include "trainer/data/global_batch.h"

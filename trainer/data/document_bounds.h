@@ -14,8 +14,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "indexed_dataset/samples/gpt_dataset.h"
-#include "indexed_dataset/samples/length_curriculum.h"
+#include "indexed_dataset/order/batches/length_curriculum.h"
+#include "indexed_dataset/order/samples/gpt_dataset.h"
 
 namespace weft {
 

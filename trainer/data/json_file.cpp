@@ -4,8 +4,8 @@
 #include <stdexcept>
 #include <string>
 
-#include "indexed_dataset/process/parse_json.h"
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/process/parse_json.h"
+#include "indexed_dataset/base/storage/file_io.h"
 
 namespace weft {
 

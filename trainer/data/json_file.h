@@ -8,7 +8,7 @@
 namespace weft {
 
 // Throws std::system_error if the file cannot be read, std::runtime_error with the path if it is no
-// JSON or nested too deeply (indexed_dataset/process/parse_json.h).
+// JSON or nested too deeply (indexed_dataset/base/process/parse_json.h).
 nlohmann::json read_json_file(const std::filesystem::path& path);
 
 }  // namespace weft

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "indexed_dataset/samples/gpt_dataset.h"
+#include "indexed_dataset/order/samples/gpt_dataset.h"
 #include "trainer/config/config.h"
 
 namespace weft {

@@ -9,9 +9,9 @@
 #include <stdexcept>
 #include <vector>
 
-#include "indexed_dataset/beside/dataset_manifest.h"
-#include "indexed_dataset/pair/reader.h"
-#include "indexed_dataset/storage/sha256.h"
+#include "indexed_dataset/base/storage/sha256.h"
+#include "indexed_dataset/format/pair/reader.h"
+#include "indexed_dataset/format/sidecars/dataset_manifest.h"
 #include "trainer/data/json_file.h"
 
 namespace weft {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "indexed_dataset/samples/gpt_dataset.h"
+#include "indexed_dataset/order/samples/gpt_dataset.h"
 #include "trainer/config/config.h"
 
 namespace weft {

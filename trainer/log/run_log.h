@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "indexed_dataset/run_folder/sample_losses.h"
+#include "indexed_dataset/run_record/sample_losses.h"
 #include "trainer/config/config.h"
 #include "trainer/config/model_shape.h"
 #include "trainer/log/log_lines.h"

@@ -9,13 +9,13 @@
 #include <utility>
 #include <vector>
 
-#include "indexed_dataset/blends/blend_json.h"
-#include "indexed_dataset/process/json_integer.h"
-#include "indexed_dataset/process/parse_json.h"
-#include "indexed_dataset/run_folder/manifest_checksum.h"
-#include "indexed_dataset/run_folder/sample_losses.h"
-#include "indexed_dataset/run_folder/segment_list.h"
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/process/json_integer.h"
+#include "indexed_dataset/base/process/parse_json.h"
+#include "indexed_dataset/base/storage/file_io.h"
+#include "indexed_dataset/order/blends/blend_json.h"
+#include "indexed_dataset/run_record/manifest_checksum.h"
+#include "indexed_dataset/run_record/sample_losses.h"
+#include "indexed_dataset/run_record/segment_list.h"
 #include "trainer/command_line/option_text.h"
 #include "trainer/log/log_lines.h"
 #include "trainer/log/metrics_jsonl.h"

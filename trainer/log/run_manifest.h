@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-#include "indexed_dataset/run_folder/unseen_documents.h"
-#include "indexed_dataset/samples/cyclic_order.h"
+#include "indexed_dataset/order/samples/cyclic_order.h"
+#include "indexed_dataset/run_record/unseen_documents.h"
 #include "trainer/config/config.h"
 #include "trainer/data/data_identity.h"
 

@@ -12,7 +12,7 @@
 #include <optional>
 #include <system_error>
 
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/storage/file_io.h"
 
 namespace weft {
 

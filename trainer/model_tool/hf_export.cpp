@@ -1,8 +1,8 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "indexed_dataset/storage/file_io.h"
-#include "indexed_dataset/storage/sha256.h"
+#include "indexed_dataset/base/storage/file_io.h"
+#include "indexed_dataset/base/storage/sha256.h"
 #include "kernels/elements.h"
 #include "trainer/checkpoint/architecture.h"
 #include "trainer/checkpoint/checkpoint.h"

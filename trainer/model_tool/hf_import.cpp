@@ -8,8 +8,8 @@
 #include <set>
 #include <stdexcept>
 
-#include "indexed_dataset/storage/file_io.h"
-#include "indexed_dataset/storage/sha256.h"
+#include "indexed_dataset/base/storage/file_io.h"
+#include "indexed_dataset/base/storage/sha256.h"
 #include "kernels/bfloat16.h"
 #include "kernels/float16.h"
 #include "trainer/checkpoint/architecture.h"

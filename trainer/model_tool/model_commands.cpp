@@ -6,9 +6,9 @@
 #include <stdexcept>
 #include <tuple>
 
-#include "indexed_dataset/process/exit_code.h"
-#include "indexed_dataset/terminal/messages.h"
-#include "indexed_dataset/terminal/terminal_text.h"
+#include "indexed_dataset/base/process/exit_code.h"
+#include "indexed_dataset/base/terminal/messages.h"
+#include "indexed_dataset/base/terminal/terminal_text.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/choose_checkpoint.h"
 #include "trainer/model_tool/compare_checkpoints.h"

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "indexed_dataset/terminal/command_line.h"
+#include "indexed_dataset/base/terminal/command_line.h"
 
 namespace weft {
 

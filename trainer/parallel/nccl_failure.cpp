@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/base/process/exit_code.h"
 #include "kernels/backend.h"
 
 namespace weft {

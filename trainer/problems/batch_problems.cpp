@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "indexed_dataset/samples/batch_size_problems.h"
+#include "indexed_dataset/order/batches/batch_size_problems.h"
 #include "trainer/problems/problem_list.h"
 
 namespace weft {

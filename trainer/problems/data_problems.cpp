@@ -2,7 +2,7 @@
 #include <array>
 #include <stdexcept>
 
-#include "indexed_dataset/samples/split.h"
+#include "indexed_dataset/order/samples/split.h"
 #include "trainer/problems/problem_list.h"
 
 namespace weft {

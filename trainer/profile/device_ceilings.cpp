@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "indexed_dataset/process/parse_json.h"
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/process/parse_json.h"
+#include "indexed_dataset/base/storage/file_io.h"
 #include "kernels/folder_lock.h"
 
 namespace weft {

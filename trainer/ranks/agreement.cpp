@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
-#include "indexed_dataset/process/exit_code.h"
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/process/exit_code.h"
+#include "indexed_dataset/base/storage/file_io.h"
 
 namespace weft {
 namespace {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "indexed_dataset/ranks/rank_transport.h"
+#include "indexed_dataset/base/ranks/rank_transport.h"
 #include "trainer/ranks/flight_recorder.h"
 
 namespace weft {

@@ -10,7 +10,7 @@
 
 #include <memory>
 
-#include "indexed_dataset/ranks/launcher.h"
+#include "indexed_dataset/base/ranks/launcher.h"
 #include "trainer/ranks/host_group.h"
 #include "trainer/ranks/transport_group.h"
 

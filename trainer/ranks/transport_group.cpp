@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/base/process/exit_code.h"
 
 namespace weft {
 namespace {

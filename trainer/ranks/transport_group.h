@@ -24,7 +24,7 @@
 #include <optional>
 #include <thread>
 
-#include "indexed_dataset/ranks/rank_transport.h"
+#include "indexed_dataset/base/ranks/rank_transport.h"
 #include "trainer/ranks/host_group.h"
 #include "trainer/ranks/peer_processes.h"
 #include "trainer/ranks/rank_progress.h"

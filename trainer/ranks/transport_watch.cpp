@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "indexed_dataset/process/exit_code.h"
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/process/exit_code.h"
+#include "indexed_dataset/base/storage/file_io.h"
 #include "trainer/ranks/failure_file.h"
 #include "trainer/ranks/transport_group.h"
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/base/process/exit_code.h"
 #include "preprocess/compressed/decoded_source.h"
 #include "preprocess/stream/byte_source.h"
 #include "tests/preprocess/compressed/byte_sources.h"

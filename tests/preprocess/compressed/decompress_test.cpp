@@ -8,7 +8,7 @@
 #include <random>
 #include <stdexcept>
 
-#include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/base/process/exit_code.h"
 #include "preprocess/stream/byte_source.h"
 #include "preprocess/web/open_input.h"
 #include "tests/preprocess/compressed/byte_sources.h"

@@ -11,7 +11,7 @@
 #include <system_error>
 #include <thread>
 
-#include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/base/process/exit_code.h"
 #include "preprocess/web/open_input.h"
 #include "tests/preprocess/compressed/byte_sources.h"
 #include "tests/preprocess/compressed/compressors.h"

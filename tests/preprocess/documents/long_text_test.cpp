@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "indexed_dataset/terminal/terminal_text.h"
+#include "indexed_dataset/base/terminal/terminal_text.h"
 #include "preprocess/documents/json_scanner.h"
 #include "preprocess/documents/tokenize_chunk.h"
 #include "preprocess/stream/line_chunks.h"

@@ -1,6 +1,6 @@
 // Launchers tell in the environment about the processes that they started; a program that was built
 // without MPI reads it, too: no_mpi.cpp is linked here.
-#include "indexed_dataset/ranks/launcher.h"
+#include "indexed_dataset/base/ranks/launcher.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

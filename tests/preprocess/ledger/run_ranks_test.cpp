@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <thread>
 
-#include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/base/process/exit_code.h"
 #include "tests/indexed_dataset/thread_network.h"
 #include "tests/temporary_folder.h"
 

@@ -1,7 +1,7 @@
 // How much an input may give once it is decompressed.
 #include <gtest/gtest.h>
 
-#include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/base/process/exit_code.h"
 #include "tests/preprocess/compressed/compressors.h"
 #include "tests/preprocess/small_run.h"
 

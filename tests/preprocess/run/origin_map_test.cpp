@@ -2,13 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "indexed_dataset/beside/merge.h"
-#include "indexed_dataset/beside/source_map.h"
-#include "indexed_dataset/pair/reader.h"
-#include "indexed_dataset/pair/writer.h"
-#include "indexed_dataset/soundness/block_checksums.h"
-#include "indexed_dataset/soundness/verify.h"
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/storage/file_io.h"
+#include "indexed_dataset/format/merge/merge.h"
+#include "indexed_dataset/format/pair/reader.h"
+#include "indexed_dataset/format/pair/writer.h"
+#include "indexed_dataset/format/sidecars/source_map.h"
+#include "indexed_dataset/format/soundness/block_checksums.h"
+#include "indexed_dataset/format/soundness/verify.h"
 #include "preprocess/run/run_manifest.h"
 #include "tests/preprocess/small_run.h"
 

@@ -7,8 +7,8 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "indexed_dataset/pair/reader.h"
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/storage/file_io.h"
+#include "indexed_dataset/format/pair/reader.h"
 #include "tests/temporary_folder.h"
 #include "tokenizer/train_vocabulary.h"
 

@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "indexed_dataset/beside/dataset_manifest.h"
-#include "indexed_dataset/beside/merge.h"
+#include "indexed_dataset/format/merge/merge.h"
+#include "indexed_dataset/format/sidecars/dataset_manifest.h"
 #include "preprocess/run/run_manifest.h"
 #include "tests/preprocess/small_run.h"
 

@@ -5,10 +5,10 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "indexed_dataset/beside/dataset_manifest.h"
-#include "indexed_dataset/beside/merge.h"
-#include "indexed_dataset/beside/source_map.h"
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/storage/file_io.h"
+#include "indexed_dataset/format/merge/merge.h"
+#include "indexed_dataset/format/sidecars/dataset_manifest.h"
+#include "indexed_dataset/format/sidecars/source_map.h"
 #include "preprocess/run/run_manifest.h"
 #include "tests/preprocess/compressed/compressors.h"
 #include "tests/preprocess/small_run.h"

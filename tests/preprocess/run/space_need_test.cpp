@@ -4,8 +4,8 @@
 
 #include <cerrno>
 
-#include "indexed_dataset/process/exit_code.h"
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/process/exit_code.h"
+#include "indexed_dataset/base/storage/file_io.h"
 #include "preprocess/run/disk_space_check.h"
 #include "tests/preprocess/small_run.h"
 

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/base/process/exit_code.h"
 #include "preprocess/web/open_input.h"
 #include "tests/preprocess/compressed/compressors.h"
 #include "tests/temporary_folder.h"

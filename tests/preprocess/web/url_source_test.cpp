@@ -7,7 +7,7 @@
 #include <optional>
 #include <random>
 
-#include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/base/process/exit_code.h"
 #include "tests/preprocess/web/bad_http_server.h"
 #include "tests/temporary_folder.h"
 

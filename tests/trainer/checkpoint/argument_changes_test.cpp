@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "indexed_dataset/run_folder/checkpoint_run.h"
+#include "indexed_dataset/run_record/checkpoint_run.h"
 #include "tests/trainer/small_run.h"
 #include "trainer/command_line/option_text.h"
 

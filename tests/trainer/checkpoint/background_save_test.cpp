@@ -8,8 +8,8 @@
 #include <deque>
 #include <filesystem>
 
-#include "indexed_dataset/process/exit_code.h"
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/process/exit_code.h"
+#include "indexed_dataset/base/storage/file_io.h"
 #include "kernels/checks/check_shapes.h"
 #include "kernels/forwarding_backend.h"
 #include "tests/trainer/model_fixture.h"

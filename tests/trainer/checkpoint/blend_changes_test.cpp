@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/storage/file_io.h"
 #include "tests/temporary_folder.h"
 
 namespace weft {

@@ -11,8 +11,8 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "indexed_dataset/process/exit_code.h"
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/process/exit_code.h"
+#include "indexed_dataset/base/storage/file_io.h"
 #include "kernels/elements.h"
 #include "tests/indexed_dataset/nested_json.h"
 #include "trainer/checkpoint/choose_checkpoint.h"

@@ -7,7 +7,7 @@
 #include <map>
 #include <numeric>
 
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/storage/file_io.h"
 #include "tests/trainer/ranks/thread_ranks.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/model_tool/compare_checkpoints.h"

@@ -4,7 +4,7 @@
 
 #include <sstream>
 
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/storage/file_io.h"
 #include "tests/temporary_folder.h"
 #include "trainer/command_line/command_line.h"
 #include "trainer/problems/problems.h"

@@ -1,7 +1,7 @@
 // The combinations of sample order, blend, sampler, batch sizes and lengths, and those that weft-train refuses.
 #pragma once
 
-#include "indexed_dataset/samples/order_kind.h"
+#include "indexed_dataset/order/samples/order_kind.h"
 
 namespace weft {
 

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <string>
 
-#include "indexed_dataset/pair/writer.h"
+#include "indexed_dataset/format/pair/writer.h"
 #include "tests/temporary_folder.h"
 #include "tests/trainer/small_run.h"
 

@@ -14,8 +14,8 @@
 #include <span>
 #include <thread>
 
-#include "indexed_dataset/blends/build_datasets.h"
-#include "indexed_dataset/pair/writer.h"
+#include "indexed_dataset/format/pair/writer.h"
+#include "indexed_dataset/order/blends/build_datasets.h"
 #include "tests/trainer/counting_backend.h"
 #include "tests/trainer/tiny_dataset.h"
 

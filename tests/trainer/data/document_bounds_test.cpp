@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "indexed_dataset/blends/build_datasets.h"
+#include "indexed_dataset/order/blends/build_datasets.h"
 #include "tests/trainer/tiny_dataset.h"
 #include "trainer/data/data_loader.h"
 

@@ -8,8 +8,8 @@
 #include <mutex>
 #include <thread>
 
-#include "indexed_dataset/blends/build_datasets.h"
-#include "indexed_dataset/samples/torch_randperm.h"
+#include "indexed_dataset/order/blends/build_datasets.h"
+#include "indexed_dataset/order/samples/torch_randperm.h"
 #include "tests/trainer/tiny_dataset.h"
 #include "trainer/data/data_loader.h"
 

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/storage/file_io.h"
 #include "tests/trainer/tiny_dataset.h"
 #include "trainer/checkpoint/manifest.h"
 #include "trainer/checkpoint/resume.h"

@@ -12,8 +12,8 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "indexed_dataset/blends/order_description.h"
-#include "indexed_dataset/curriculum/metric_files.h"
+#include "indexed_dataset/order/blends/order_description.h"
+#include "indexed_dataset/order/curriculum/metric_files.h"
 #include "tests/trainer/data/combinations.h"
 #include "tests/trainer/data/parts_of_run.h"
 #include "trainer/problems/problems.h"

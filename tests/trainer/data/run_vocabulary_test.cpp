@@ -8,8 +8,8 @@
 #include <optional>
 #include <string>
 
-#include "indexed_dataset/storage/file_io.h"
-#include "indexed_dataset/storage/sha256.h"
+#include "indexed_dataset/base/storage/file_io.h"
+#include "indexed_dataset/base/storage/sha256.h"
 #include "tests/indexed_dataset/nested_json.h"
 #include "tests/temporary_folder.h"
 #include "tests/trainer/small_run.h"

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/storage/file_io.h"
 #include "tests/indexed_dataset/nested_json.h"
 #include "tests/trainer/tiny_dataset.h"
 #include "trainer/log/metrics_jsonl.h"

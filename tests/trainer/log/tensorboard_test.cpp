@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/storage/file_io.h"
 #include "tests/trainer/tiny_dataset.h"
 
 namespace weft {

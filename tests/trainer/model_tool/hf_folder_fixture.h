@@ -14,7 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/storage/file_io.h"
 #include "tests/trainer/model_fixture.h"
 #include "trainer/checkpoint/architecture.h"
 #include "trainer/checkpoint/checkpoint.h"

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/storage/file_io.h"
 #include "kernels/elements.h"
 #include "tests/indexed_dataset/nested_json.h"
 #include "trainer/checkpoint/checkpoint.h"

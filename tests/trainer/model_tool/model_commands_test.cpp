@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/base/process/exit_code.h"
 #include "tests/trainer/training_run.h"
 
 namespace weft {

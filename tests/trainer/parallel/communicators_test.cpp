@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/base/process/exit_code.h"
 #include "kernels/bfloat16.h"
 #include "kernels/float16.h"
 #include "kernels/forwarding_backend.h"

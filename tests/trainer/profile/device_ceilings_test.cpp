@@ -7,7 +7,7 @@
 #include <fstream>
 #include <thread>
 
-#include "indexed_dataset/storage/file_io.h"
+#include "indexed_dataset/base/storage/file_io.h"
 #include "tests/temporary_folder.h"
 #include "trainer/profile/measure_device.h"
 #include "trainer/profile/profile_report.h"

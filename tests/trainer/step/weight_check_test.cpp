@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "indexed_dataset/process/exit_code.h"
+#include "indexed_dataset/base/process/exit_code.h"
 #include "kernels/elements.h"
 #include "kernels/forwarding_backend.h"
 #include "tests/trainer/step/parallel_training.h"

@@ -1,0 +1,224 @@
+#include "indexed_dataset/base/terminal/command_line.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <stdexcept>
+#include <string_view>
+#include <utility>
+
+#include "indexed_dataset/base/process/nearest_name.h"
+
+namespace weft {
+namespace {
+
+using Words = std::vector<std::string>;
+
+// A command's own parser. It knows no other command, so that a dataset may have a command's name.
+struct CommandParser {
+  CommandParser(const std::string& program, Command& command)
+      : app(command.description(), program + " " + command.name()), options(app) {
+    app.set_help_flag("-h,--help", "print this and exit");
+    app.allow_extras();
+    command.declare(options);
+  }
+  CLI::App app;
+  OptionSet options;
+};
+
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+std::string name_before_equals(const std::string& word) { return word.substr(0, word.find('=')); }
+
+// CLI11 takes the word behind an option as its value even if it is the next option:
+// `--output-prefix $OUT --append-eod` with OUT unset would name the output "--append-eod" and leave
+// the documents without their ends. Such options are noted as problems and taken out of `words`.
+bool take_out_options_without_value(const CLI::App& app, OptionSet& options, Words& words) {
+  const auto is_option = [&](const std::string& word) {
+    return word.starts_with("--") || (word != "-" && app.get_option_no_throw(word) != nullptr);
+  };
+  Words kept;
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string name = name_before_equals(words[i]);
+    if (words[i] == "--") {
+      kept.insert(kept.end(), words.begin() + static_cast<ptrdiff_t>(i), words.end());
+      break;
+    }
+    const CLI::Option* option = is_option(name) ? app.get_option_no_throw(name) : nullptr;
+    const bool wants_value = option != nullptr && option->get_items_expected_min() > 0;
+    const bool has_equals = name.size() < words[i].size();
+    const bool is_last = i + 1 == words.size();
+    const bool has_value =
+        has_equals ? words[i].size() > name.size() + 1 : !is_last && !is_option(words[i + 1]);
+    if (has_value || !wants_value) {
+      kept.push_back(words[i]);
+    } else if (has_equals || is_last) {
+      options.problem(name + ": its value is missing");
+    } else {
+      options.problem(fmt::format("{0}: its value is missing; if it is '{1}', write {0}={1}", name,
+                                  words[i + 1]));
+    }
+  }
+  const bool has_taken_out = kept.size() < words.size();
+  words = std::move(kept);
+  return has_taken_out;
+}
+
+// Notes what the parser left over: unknown options, and words that belong nowhere.
+void note_unknown_arguments(const CLI::App& app, OptionSet& options) {
+  bool after_option = false;
+  bool after_mark = false;  // behind "--" no word is an option
+  for (const std::string& argument : app.remaining()) {
+    if (argument == "--" && !std::exchange(after_mark, true)) continue;
+    const bool is_option = !after_mark && argument.size() > 1 && argument[0] == '-';
+    if (is_option) {
+      const std::string name = name_before_equals(argument);
+      const std::string nearest = nearest_name(name, option_names(app));
+      std::string hint = options.advice_for(name);
+      if (hint.empty() && !nearest.empty()) hint = "did you mean " + nearest + "?";
+      options.problem(fmt::format("{}: unknown option{}{}", name, hint.empty() ? "" : "; ", hint));
+    } else if (!after_option) {
+      options.problem(fmt::format("'{}': unexpected argument", argument));
+    }
+    after_option = is_option || after_option;  // words after an unknown option are its values
+  }
+}
+
+void throw_problems(const std::string& command, const std::vector<std::string>& problems) {
+  if (problems.empty()) return;
+  std::string text;
+  if (problems.size() == 1) {
+    text = problems[0];
+  } else {
+    text = fmt::format("{} problems with the options:", problems.size());
+    for (const std::string& problem : problems) text += "\n  " + problem;
+  }
+  throw std::invalid_argument(text + "\n  " + command + " --help lists all options");
+}
+
+// Puts CLI11's message about an option with too many or too few values into our words.
+std::string problem_of_parser(const std::string& what) {
+  // Only flags are converted; all other values are taken as text.
+  if (const std::string_view flag = "Could not convert: "; what.starts_with(flag)) {
+    return what.substr(flag.size(), what.find(' ', flag.size()) - flag.size()) + ": takes no value";
+  }
+  const size_t colon = what.find(": ");
+  if (colon == what.npos || !what.starts_with("--")) return what;
+  const std::string name = what.substr(0, colon), reason = what.substr(colon + 2);
+  const std::string_view many = "At Most 1 required but received ";
+  if (reason.starts_with(many)) {
+    return name + ": is given " + reason.substr(many.size()) + " times, give it once";
+  }
+  return what;
+}
+
+int run_command(const std::string& program, Command& command, Words words) {
+  CommandParser parser(program, command);
+  CLI::App& app = parser.app;
+  OptionSet& options = parser.options;
+  const bool lacks_values = take_out_options_without_value(app, options, words);
+  std::reverse(words.begin(), words.end());  // CLI11 takes them from the back
+  try {
+    app.parse(words);
+  } catch (const CLI::Success& request) {
+    return app.exit(request);  // --help
+  } catch (const CLI::ParseError& error) {
+    options.problem(problem_of_parser(error.what()));
+    throw_problems(app.get_name(), options.problems());
+  }
+  note_unknown_arguments(app, options);
+  // Without the missing values the command would only complain of their absence once more.
+  if (!lacks_values) command.validate(options);
+  throw_problems(app.get_name(), options.problems());
+  return command.run(options);
+}
+
+void print_help(const std::string& program, const std::string& description,
+                const std::vector<Command*>& commands, bool with_options) {
+  fmt::print("{}\nUsage: {} COMMAND [OPTIONS]\n\nCommands:\n", description, program);
+  for (const Command* command : commands)
+    fmt::print("  {:<18} {}\n", command->name(), command->description());
+  const std::string name = program.substr(0, program.find(' '));
+  fmt::print(
+      "\n{0} COMMAND --help lists the options of one, {0} --help-all those of all.\n"
+      "{0} --version prints the version.\n",
+      name);
+  if (!with_options) return;
+  for (Command* command : commands) fmt::print("\n{}", CommandParser(name, *command).app.help());
+}
+
+// Answers words that name no command, or only the first of its two words.
+int answer_without_command(std::string program, const std::string& description,
+                           const std::string& version_text,
+                           const std::vector<std::unique_ptr<Command>>& commands, Words words) {
+  std::string group;  // "inspect ", or "" for all commands
+  for (const auto& command : commands) {
+    if (!words.empty() && command->name().starts_with(words[0] + " ")) group = words[0] + " ";
+  }
+  if (!group.empty()) {
+    program += " " + words[0];
+    words.erase(words.begin());
+  }
+  std::vector<Command*> meant;
+  Words names;  // of which one is wanted next
+  for (const auto& command : commands) {
+    if (!command->name().starts_with(group)) continue;
+    meant.push_back(command.get());
+    const std::string rest = command->name().substr(group.size());
+    const std::string name = rest.substr(0, rest.find(' '));
+    if (names.empty() || names.back() != name) names.push_back(name);
+  }
+  const std::string word = words.empty() ? "" : words[0];
+  if (word == "-v" || word == "--version") {
+    fmt::print("{}\n", version_text);
+    return 0;
+  }
+  if (word == "-h" || word == "--help" || word == "--help-all") {
+    print_help(program, description, meant, word == "--help-all");
+    return 0;
+  }
+  std::string text = fmt::format("give one of the commands {}", fmt::join(names, ", "));
+  if (word.starts_with('-')) {
+    text = fmt::format("{}: options stand behind the command; {}", word, text);
+  } else if (!words.empty()) {
+    const std::string nearest = nearest_name(word, names);
+    text = fmt::format("'{}': unknown command; {}", word,
+                       nearest.empty() ? text : "did you mean " + nearest + "?");
+  }
+  throw std::invalid_argument(text + "\n  " + program + " --help lists them");
+}
+
+}  // namespace
+
+int run_command_line(int argc, const char* const* argv, const std::string& program_description,
+                     const std::string& version_text,
+                     const std::vector<std::unique_ptr<Command>>& commands) {
+  const std::string path = argv[0];
+  const std::string program = path.substr(path.rfind('/') + 1);
+  Words words(argv + 1, argv + argc);
+  if (!words.empty() && words[0] == "help") {  // `help merge` is `merge --help`
+    words.erase(words.begin());
+    words.emplace_back("--help");
+  }
+  for (const auto& command : commands) {
+    const auto num_words = std::min<ptrdiff_t>(
+        1 + std::count(command->name().begin(), command->name().end(), ' '), std::ssize(words));
+    const auto end = words.begin() + num_words;
+    if (fmt::format("{}", fmt::join(words.begin(), end, " ")) != command->name()) continue;
+    words.erase(words.begin(), end);
+    return run_command(program, *command, std::move(words));
+  }
+  return answer_without_command(program, program_description, version_text, commands,
+                                std::move(words));
+}
+
+}  // namespace weft

@@ -1,0 +1,39 @@
+// Runs a program of several commands: finds the one that is meant, parses its options, says what is
+// wrong with them, and runs it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "indexed_dataset/base/terminal/option_set.h"
+
+namespace weft {
+
+// A sub-command of a program; one of a sub-command has a name of two words.
+class Command {
+ public:
+  Command(std::string name, std::string description)
+      : name_(std::move(name)), description_(std::move(description)) {}
+  virtual ~Command() = default;
+  const std::string& name() const { return name_; }
+  const std::string& description() const { return description_; }
+  virtual void declare(OptionSet& options) = 0;
+  // Adds what is wrong with the options as a whole. Runs before run(), touches nothing but file
+  // attributes.
+  virtual void validate(OptionSet& options) const = 0;
+  virtual int run(const OptionSet& options) = 0;  // the exit code
+
+ private:
+  std::string name_, description_;
+};
+
+// Parses, validates and runs one of `commands`. Returns the exit code; help and version go to
+// standard output. Throws std::invalid_argument that lists every problem with the options, and
+// whatever the command throws.
+int run_command_line(int argc, const char* const* argv, const std::string& program_description,
+                     const std::string& version_text,
+                     const std::vector<std::unique_ptr<Command>>& commands);
+
+}  // namespace weft

@@ -1,0 +1,30 @@
+// Makes the manifest of a merged dataset: its parts, their vocabulary, their inputs, and the sums of
+// their counts.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "indexed_dataset/format/merge/merge_pairs.h"
+
+namespace weft {
+
+struct MergedManifest {
+  std::string text;  // of the file
+  // "", or a note that some of the parts are shards (preprocess --shard I/N) and not all N of them
+  // in order, 0/N, 1/N and so on. A shell puts 10 before 2 for `s*`.
+  std::string note;
+};
+
+// `version` and `options` are those of the program. Throws std::runtime_error if the manifests of
+// two parts name different vocabularies, or if one cannot be understood.
+MergedManifest merged_manifest(const PairMerge& pairs, const std::string& version,
+                               const std::vector<std::pair<std::string, std::string>>& options);
+
+// Compares the manifest at `path` with `manifest`. Returns "" if both name the same parts, even
+// with other options or by another version; else says how the dataset at `path` was made instead.
+std::string difference_from_merged(const std::filesystem::path& path, const std::string& manifest);
+
+}  // namespace weft

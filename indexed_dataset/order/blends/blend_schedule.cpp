@@ -1,0 +1,189 @@
+#include "indexed_dataset/order/blends/blend_schedule.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <stdexcept>
+
+#include "indexed_dataset/base/process/parse_json.h"
+#include "indexed_dataset/base/storage/whole_files.h"
+#include "indexed_dataset/order/blends/blend_sizes.h"
+
+namespace weft {
+namespace {
+
+using Json = nlohmann::json;
+
+[[noreturn]] void throw_bad(const std::string& option, const std::string& what) {
+  throw std::invalid_argument(
+      option + ": " + what +
+      "; give [{\"from_samples\": N, \"blend\": \"WEIGHT PREFIX WEIGHT PREFIX ...\"}, ...], or "
+      "\"from_tokens\"");
+}
+
+// "WEIGHT PREFIX ...", or a list of numbers and texts.
+std::vector<std::string> values_of(const Json& blend) {
+  if (blend.is_string()) return words_of(blend.get<std::string>());
+  std::vector<std::string> values;
+  for (const Json& value : blend)
+    values.push_back(value.is_number() ? value.dump() : value.get<std::string>());
+  return values;
+}
+
+std::optional<int64_t> find_start(const Json& change, const char* name, const std::string& option) {
+  const auto found = change.find(name);
+  if (found == change.end()) return std::nullopt;
+  if (!found->is_number_integer() || found->get<int64_t>() < 1)
+    throw_bad(option,
+              std::string(name) + " is " + found->dump() + ", it must be an integer above 0");
+  return found->get<int64_t>();
+}
+
+void check_distinct(const Blend& blend, const std::string& option) {
+  std::set<std::string> seen;
+  for (const std::string& prefix : blend.prefixes) {
+    if (seen.insert(files_of_dataset(prefix)).second) continue;
+    throw_bad(option, prefix + " stands twice in one blend, so that its next sample is not known");
+  }
+}
+
+BlendChange parse_change(const Json& json, const std::string& option) {
+  if (!json.is_object() || !json.contains("blend")) throw_bad(option, "an entry without \"blend\"");
+  for (const auto& [name, value] : json.items()) {
+    if (name != "blend" && name != "from_samples" && name != "from_tokens")
+      throw_bad(option, "an entry has \"" + name + "\", which means nothing");
+  }
+  BlendChange change{.from_samples = find_start(json, "from_samples", option),
+                     .from_tokens = find_start(json, "from_tokens", option),
+                     .blend = {}};
+  if (change.from_samples.has_value() == change.from_tokens.has_value())
+    throw_bad(option, "an entry needs either \"from_samples\" or \"from_tokens\"");
+  change.blend = parse_blend(values_of(json["blend"]), option);
+  if (change.blend.weights.empty() && change.blend.prefixes.size() == 1)
+    change.blend.weights = {1.0};
+  if (change.blend.weights.empty()) throw_bad(option, "a blend without weights");
+  check_distinct(change.blend, option);
+  return change;
+}
+
+// One blend and the samples [first, end) that it gives.
+struct Phase {
+  const Blend& blend;
+  int64_t first = 0, end = 0;
+};
+
+std::vector<Phase> phases_of(const Blend& first, const std::vector<BlendChange>& changes,
+                             int64_t num_samples, int64_t sequence_length) {
+  std::vector<Phase> phases = {{first, 0, num_samples}};
+  for (const BlendChange& change : changes) {
+    const int64_t begin = first_sample_of(change, sequence_length);
+    if (begin <= phases.back().first) {
+      throw std::invalid_argument("--blend-schedule: a blend begins with sample " +
+                                  std::to_string(begin) +
+                                  ", not after the one before it, which "
+                                  "begins with sample " +
+                                  std::to_string(phases.back().first));
+    }
+    if (begin >= num_samples) break;
+    phases.back().end = begin;
+    phases.push_back({change.blend, begin, num_samples});
+  }
+  return phases;
+}
+
+}  // namespace
+
+std::string files_of_dataset(const std::string& prefix) {
+  std::string files;
+  for (const char* suffix : {".bin", ".idx"}) {
+    std::error_code error;
+    const std::filesystem::path path = std::filesystem::absolute(prefix + suffix);
+    const std::filesystem::path canonical = std::filesystem::weakly_canonical(path, error);
+    files += (error ? path : canonical).string() + "\n";
+  }
+  return files;
+}
+
+std::vector<BlendChange> read_blend_schedule(const std::string& path, const Blend& first) {
+  const std::string option = "--blend-schedule " + path;
+  if (first.weights.empty() && first.prefixes.size() > 1)
+    throw_bad(option, "the run's own blend has no weights, so it has no shares to change");
+  check_distinct(first, option);
+  std::vector<BlendChange> changes;
+  try {
+    const Json json = parse_json<Json>(read_regular_file(path));
+    if (!json.is_array()) throw_bad(option, "not a JSON list");
+    for (const Json& change : json) changes.push_back(parse_change(change, option));
+  } catch (const Json::exception& error) {
+    throw_bad(option, error.what());
+  }
+  return changes;
+}
+
+int64_t first_sample_of(const BlendChange& change, int64_t sequence_length) {
+  if (change.from_samples) return *change.from_samples;
+  return (*change.from_tokens - 1) / sequence_length + 1;
+}
+
+BlendPlan plan_blends(const Blend& first, const std::vector<BlendChange>& changes,
+                      int64_t num_samples, int64_t sequence_length, OrderKind order,
+                      double surplus) {
+  BlendPlan plan;
+  plan.datasets.name = first.name;
+  std::map<std::string, int32_t> known;
+  std::vector<int32_t> dataset_index;
+  dataset_index.reserve(static_cast<size_t>(num_samples));
+  plan.index.sample_index.reserve(static_cast<size_t>(num_samples));
+  for (const Phase& phase : phases_of(first, changes, num_samples, sequence_length)) {
+    const bool is_alone = phase.blend.weights.empty();
+    const BlendSizes rest = blend_sizes(is_alone ? std::vector{1.0} : phase.blend.weights,
+                                        num_samples - phase.first, order, surplus);
+    std::vector<int32_t> datasets;
+    for (size_t i = 0; i < phase.blend.prefixes.size(); ++i) {
+      const auto [at, is_new] =
+          known.emplace(phase.blend.prefixes[i], static_cast<int32_t>(known.size()));
+      datasets.push_back(at->second);
+      if (!is_new) continue;
+      plan.datasets.prefixes.push_back(at->first);
+      plan.datasets.spellings.push_back(phase.blend.spelling(i));
+      if (!first.shares.empty()) plan.datasets.shares.push_back(phase.blend.shares.at(i));
+      // A dataset that is not blended is asked for no surplus.
+      plan.num_asked.push_back(is_alone ? num_samples : rest.num_to_build[i]);
+    }
+    plan.index.counts.resize(known.size(), 0);
+    const BlendingIndex greedy = build_blending_index(rest.weights, phase.end - phase.first);
+    const BlendingIndexView view = greedy.view();
+    for (int64_t k = 0; k < view.size(); ++k) {
+      const int32_t dataset = datasets[static_cast<size_t>(view.dataset_of(k))];
+      dataset_index.push_back(dataset);
+      plan.index.sample_index.push_back(plan.index.counts[static_cast<size_t>(dataset)]++);
+    }
+  }
+  plan.index.dataset_index = std::move(dataset_index);
+  return plan;
+}
+
+std::vector<Lap> split_into_laps(BlendingIndex& index, const std::vector<int64_t>& num_samples) {
+  std::vector<Lap> laps;
+  for (size_t i = 0; i < num_samples.size(); ++i) laps.push_back({static_cast<int64_t>(i), 0});
+  // later[d]: where the laps of dataset d after its first one begin in the list.
+  std::vector<int64_t> later;
+  for (size_t i = 0; i < num_samples.size(); ++i) {
+    later.push_back(std::ssize(laps));
+    for (int64_t lap = 1; lap * num_samples[i] < index.counts[i]; ++lap)
+      laps.push_back({static_cast<int64_t>(i), lap});
+  }
+  auto& dataset_index = std::get<std::vector<int32_t>>(index.dataset_index);
+  for (size_t k = 0; k < dataset_index.size(); ++k) {
+    const auto dataset = static_cast<size_t>(dataset_index[k]);
+    const int64_t lap = index.sample_index[k] / num_samples[dataset];
+    if (lap == 0) continue;
+    dataset_index[k] = static_cast<int32_t>(later[dataset] + lap - 1);
+    index.sample_index[k] -= lap * num_samples[dataset];
+  }
+  return laps;
+}
+
+}  // namespace weft

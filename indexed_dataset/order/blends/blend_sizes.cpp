@@ -1,0 +1,79 @@
+#include "indexed_dataset/order/blends/blend_sizes.h"
+
+#include <cmath>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "indexed_dataset/order/blends/numpy_sum.h"
+
+namespace weft {
+namespace {
+
+constexpr double kOldSurplus = 1.005;
+
+int64_t rounded_up(double value) {
+  constexpr double kMost = 9.0e18;
+  if (!(value < kMost))
+    throw std::invalid_argument("a blend's number of samples does not fit 64 bits");
+  return static_cast<int64_t>(std::ceil(value));
+}
+
+std::vector<double> divided_by_plain_sum(std::span<const double> weights) {
+  double sum = 0;
+  for (const double weight : weights) sum += weight;
+  std::vector<double> shares;
+  for (const double weight : weights) shares.push_back(weight / sum);
+  return shares;
+}
+
+}  // namespace
+
+std::vector<double> shares_of_weights(std::span<const double> weights, OrderKind order) {
+  return rules_of(order).precedes_core ? divided_by_plain_sum(weights) : normalize_weights(weights);
+}
+
+BlendSizes blend_sizes(std::span<const double> weights, int64_t num_samples, OrderKind order,
+                       double surplus) {
+  if (!(surplus >= 0 && std::isfinite(surplus)))
+    throw std::invalid_argument("--mid-level-dataset-surplus must be 0 or more");
+  const auto wanted = static_cast<double>(num_samples);
+  const OrderRules rules = rules_of(order);
+  BlendSizes sizes;
+  sizes.weights = shares_of_weights(weights, order);
+  for (const double weight : sizes.weights) {
+    const int64_t target = rounded_up(wanted * weight);
+    const int64_t to_build = rules.has_old_blend_sizes
+                                 ? rounded_up(wanted * weight * kOldSurplus)
+                                 : rounded_up(static_cast<double>(target) * (1 + surplus));
+    sizes.num_to_build.push_back(to_build);
+    if (__builtin_add_overflow(sizes.size, rules.has_old_blend_sizes ? to_build : target,
+                               &sizes.size))
+      throw std::invalid_argument("a blend's number of samples does not fit 64 bits");
+  }
+  if (rules.precedes_core) sizes.size = num_samples;
+  // All programs normalize once more where the index is built: the last bits can change.
+  sizes.weights = normalize_weights(sizes.weights);
+  return sizes;
+}
+
+void check_not_outrun(Split split, OrderKind order, double surplus,
+                      const std::vector<int64_t>& counts, const std::vector<GptDataset>& datasets) {
+  for (size_t i = 0; i < datasets.size(); ++i) {
+    const int64_t needed = counts[i], available = datasets[i].num_samples();
+    if (needed <= available) continue;
+    std::ostringstream surplus_text;
+    surplus_text << surplus;
+    throw std::invalid_argument(
+        "the " + std::string(split_name(split)) + " blend needs " + std::to_string(needed) +
+        " samples of dataset " + std::to_string(i) + ", " + datasets[i].reader().prefix().string() +
+        ", but only " + std::to_string(available) +
+        " were built for its weight; give it a larger weight or leave it out" +
+        (rules_of(order).has_old_blend_sizes ? ""
+                                             : ", or raise --mid-level-dataset-surplus (" +
+                                                   surplus_text.str() + " now) five- to tenfold"));
+  }
+}
+
+}  // namespace weft

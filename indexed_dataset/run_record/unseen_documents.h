@@ -1,0 +1,60 @@
+// The documents that a run reads but does not learn from, as a file names them (weft-train --unsee): their
+// tokens have no loss. The file may be what weft-data inspect prints, whole or some lines of it, as text or as JSON
+// (documents, stats, grep, samples, spikes, exposure --by document): every document that a line names is meant. Or
+// each line names one:
+//
+//   /fsx/data/web_text_document 31     the number counts from 0
+//   web.jsonl, byte 11450              the document of the line that begins there
+//   web.jsonl:11450                    the same
+//
+// A dataset may be named by the end of its prefix, and an input by the end of its path. Empty lines and
+// those that begin with # say nothing.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "indexed_dataset/order/samples/split.h"
+
+namespace weft {
+
+// Sequences of one dataset.
+class UnseenSequences {
+ public:
+  // Takes ranges in any order; they may overlap.
+  explicit UnseenSequences(std::vector<SequenceRange> ranges);
+  // Takes the time of a binary search. Thread-safe.
+  bool contains(int64_t sequence_idx) const;
+
+ private:
+  std::vector<SequenceRange> ranges_;  // ascending; none touches another
+};
+
+class UnseenDocuments {
+ public:
+  // Reads the file for a run with these datasets, whose relative names begin in `directory`. Throws
+  // std::runtime_error, which names file and line, for a line that names no document of them, or
+  // several datasets' documents with one name; std::system_error if the file cannot be read; and what
+  // DatasetReader and SourceMap throw.
+  UnseenDocuments(const std::filesystem::path& file, const std::vector<std::string>& prefixes,
+                  const std::filesystem::path& directory);
+
+  // The sequences of a dataset; null if it has none.
+  const UnseenSequences* find(const std::string& prefix) const;
+  const std::string& text() const { return text_; }         // the bytes of the file
+  const std::string& sha256() const { return sha256_; }     // of these bytes
+  int64_t num_documents() const { return num_documents_; }  // each counts once
+
+ private:
+  std::string text_, sha256_;
+  std::map<std::string, UnseenSequences> by_prefix_;
+  int64_t num_documents_ = 0;
+};
+
+// Returns the name of the copy in a run's folder of a file with these bytes.
+std::string unsee_copy_name(const std::string& sha256);
+
+}  // namespace weft

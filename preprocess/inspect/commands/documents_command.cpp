@@ -1,0 +1,283 @@
+// weft-data inspect documents tells which iterations of a run took a document.
+#include <fmt/format.h>
+
+#include <map>
+#include <set>
+
+#include "indexed_dataset/base/terminal/messages.h"
+#include "indexed_dataset/base/terminal/terminal_text.h"
+#include "indexed_dataset/format/pair/dataset_files.h"
+#include "indexed_dataset/run_record/open_dataset.h"
+#include "indexed_dataset/run_record/source_line.h"
+#include "preprocess/inspect/commands/commands.h"
+#include "preprocess/inspect/commands/output.h"
+#include "preprocess/inspect/commands/run_options.h"
+#include "preprocess/inspect/lookup/find_documents.h"
+#include "preprocess/inspect/lookup/run_readings.h"
+
+namespace weft {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  RunOptions run;
+  ThreadsOption threads;
+  std::string dataset, source, pattern;
+  std::optional<int64_t> document;
+  std::optional<Split> split;
+  bool is_fixed = false, as_json = false;
+
+  void declare(OptionSet& options) {
+    run.declare(options);
+    options.integer("--document", document, "the document, counted from 0, empty ones included");
+    options.text("--source", source,
+                 "FILE:OFFSET: the document of the line that begins at this byte of an input");
+    options.text("--grep", pattern, "all documents that hold a match of this regular expression");
+    options.flag("--fixed-strings", is_fixed, "the text of --grep is meant byte for byte");
+    options.text("--dataset", dataset, "which of the run's datasets: its prefix, or the end of it");
+    options.choice("--split-name", split,
+                   {{"all", std::nullopt},
+                    {"train", Split::kTrain},
+                    {"valid", Split::kValid},
+                    {"test", Split::kTest}},
+                   "who took it");
+    threads.declare(options);
+    declare_format(options, as_json);
+  }
+
+  void validate(OptionSet& options) const {
+    run.validate(options, split && *split != Split::kTrain);
+    if (document.has_value() + !source.empty() + !pattern.empty() != 1)
+      options.problem("give one of --document N, --source FILE:OFFSET and --grep PATTERN");
+    if (!pattern.empty()) options.check([this] { TextPattern(pattern, is_fixed); });
+    if (is_fixed && pattern.empty()) options.problem("--fixed-strings goes with --grep");
+    if (!source.empty()) options.check([this] { parse_source_line(source); });
+  }
+};
+
+class InspectDocumentsCommand final : public Command {
+ public:
+  InspectDocumentsCommand()
+      : Command("inspect documents",
+                "tell which iterations and ranks of a training run took a document") {}
+  void declare(OptionSet& options) override { options_.declare(options); }
+  void validate(OptionSet& options) const override { options_.validate(options); }
+
+  int run(const OptionSet&) override {
+    const std::vector<RunSegment> segments = options_.run.segments();
+    names_.emplace(dataset_names_of(segments));
+    open_datasets();
+    const std::map<std::string, std::vector<int64_t>> documents = wanted_documents(segments.back());
+    std::map<std::pair<std::string, int64_t>, std::vector<Reading>> readings;
+    const SequencesByDataset sequences = sequences_of(documents);
+    RunSamples samples(segments);
+    for (const Split split : {Split::kTrain, Split::kValid, Split::kTest}) {
+      if (options_.split && *options_.split != split) continue;
+      for (Reading& reading : readings_of(samples, sequences, split)) {
+        readings[{names_->first_spelling(reading.prefix), reading.part.document_idx}].push_back(
+            std::move(reading));
+      }
+    }
+    last_iteration_ = options_.run.last_iteration();
+    for (const auto& [prefix, of_dataset] : documents) {
+      for (const int64_t document : of_dataset)
+        options_.as_json ? print_json(prefix, document, readings[{prefix, document}])
+                         : print_text(prefix, document, readings[{prefix, document}]);
+    }
+    return 0;
+  }
+
+ private:
+  // Opens all datasets of the run, or the one that --dataset means.
+  void open_datasets() {
+    std::vector<std::string> prefixes = names_->prefixes();
+    const std::string given = without_suffix(options_.dataset).string();
+    if (!given.empty()) {
+      const std::vector<int64_t> meant = names_->named(given);
+      if (meant.size() != 1) {
+        throw std::invalid_argument(fmt::format(
+            "--dataset {}: {} of the run's {} datasets ends so; they are {}", given,
+            meant.empty() ? "none" : "more than one", prefixes.size(), fmt::join(prefixes, ", ")));
+      }
+      prefixes = {names_->prefix(meant.front())};
+    }
+    if (options_.document && prefixes.size() > 1) {
+      throw std::invalid_argument(fmt::format(
+          "--document: the run has {} datasets; say which one is meant by --dataset: {}",
+          prefixes.size(), fmt::join(prefixes, ", ")));
+    }
+    for (const std::string& prefix : prefixes)
+      datasets_[prefix] = std::make_unique<OpenDataset>(prefix);
+  }
+
+  std::map<std::string, std::vector<int64_t>> wanted_documents(const RunSegment& segment) const {
+    std::map<std::string, std::vector<int64_t>> documents;
+    if (options_.document) {
+      const auto& [prefix, dataset] = *datasets_.begin();
+      if (*options_.document >= dataset->documents.count()) {
+        throw std::invalid_argument(
+            fmt::format("{}: there is no document {}, there are {} (from 0)", prefix,
+                        *options_.document, dataset->documents.count()));
+      }
+      documents[prefix] = {*options_.document};
+    } else if (!options_.source.empty()) {
+      return documents_of_line(parse_source_line(options_.source));
+    } else {
+      const TextPattern pattern(options_.pattern, options_.is_fixed);
+      for (const auto& [prefix, dataset] : datasets_) {
+        const auto vocabulary = options_.run.find_vocabulary_of(segment, prefix);
+        if (!vocabulary)
+          throw std::runtime_error(prefix + ": --grep needs the dataset's vocabulary");
+        documents[prefix] =
+            documents_with(dataset->reader, *vocabulary, pattern, options_.threads.resolved());
+      }
+      size_t count = 0;
+      for (const auto& [prefix, found] : documents) count += found.size();
+      print_message(fmt::format("{} with this {}", counted(static_cast<int64_t>(count), "document"),
+                                options_.is_fixed ? "text" : "pattern"));
+    }
+    return documents;
+  }
+
+  std::map<std::string, std::vector<int64_t>> documents_of_line(const SourceLine& line) const {
+    std::map<std::string, std::vector<int64_t>> documents;
+    std::string nearest, without;
+    bool is_input = false;
+    for (const auto& [prefix, dataset] : datasets_) {
+      if (!dataset->sources) {
+        without += (without.empty() ? "" : ", ") + prefix;
+        continue;
+      }
+      const auto inputs = inputs_named(*dataset->sources, line.file);
+      if (inputs.empty()) continue;
+      is_input = true;
+      const auto found = documents_at(*dataset->sources, inputs, line.offset_bytes, nearest);
+      if (!found.empty()) documents[prefix] = found;
+    }
+    if (!documents.empty()) return documents;
+    std::string why = is_input ? fmt::format("no document's line begins at byte {} of it; {}",
+                                             line.offset_bytes, nearest)
+                               : "no dataset of the run was made of it";
+    if (!without.empty()) why += "; no source map beside " + without;
+    throw std::runtime_error("--source " + line.file + ": " + why);
+  }
+
+  SequencesByDataset sequences_of(
+      const std::map<std::string, std::vector<int64_t>>& documents) const {
+    SequencesByDataset sequences;
+    for (const auto& [prefix, of_dataset] : documents) {
+      for (const int64_t document : of_dataset) {
+        const OpenDataset& dataset = *datasets_.at(prefix);
+        const auto [first, last] = dataset.documents.sequences(document);
+        for (const std::string& spelling : names_->spellings(names_->idx_of(prefix)))
+          for (int64_t i = first; i < last; ++i) sequences[spelling].push_back(i);
+      }
+    }
+    return sequences;
+  }
+
+  // With all splits, one of which the folder does not tell all is told of the others.
+  std::vector<Reading> readings_of(RunSamples& samples, const SequencesByDataset& sequences,
+                                   Split split) const {
+    try {
+      return find_readings(samples, sequences, split, std::nullopt, options_.threads.resolved());
+    } catch (const std::runtime_error& error) {
+      if (options_.split || split == Split::kTrain) throw;
+      print_message(fmt::format("{} is left out: {}", split_name(split), error.what()));
+      return {};
+    }
+  }
+
+  bool is_to_come(const Reading& reading) const {
+    return last_iteration_ && reading.place.iteration &&
+           *reading.place.iteration > *last_iteration_;
+  }
+
+  void print_text(const std::string& prefix, int64_t document,
+                  const std::vector<Reading>& readings) const {
+    const OpenDataset& dataset = *datasets_.at(prefix);
+    const int64_t num_tokens = dataset.documents.num_tokens(document);
+    fmt::print("document {} of {}: {}\n", document, escape_for_terminal(prefix),
+               counted(num_tokens, "token"));
+    if (dataset.sources)
+      fmt::print("  from {}\n", escape_for_terminal(dataset.sources->describe(document)));
+    for (const Split split : {Split::kTrain, Split::kValid, Split::kTest}) {
+      int64_t num_samples = 0, taken = 0, num_to_come = 0;
+      for (const Reading& reading : readings) {
+        if (reading.split != split) continue;
+        ++num_samples;
+        taken += reading.part.num_tokens;
+        num_to_come += is_to_come(reading) ? 1 : 0;
+      }
+      if (options_.split && *options_.split != split) continue;
+      if (num_samples == 0) {
+        fmt::print("  {}: never\n", split_name(split));
+        continue;
+      }
+      fmt::print(
+          "  {}: {}, {} ({:.2f} times){}\n", split_name(split), counted(num_samples, "sample"),
+          counted(taken, "token"), static_cast<double>(taken) / static_cast<double>(num_tokens),
+          num_to_come == 0 ? ""
+                           : fmt::format("; {} of them after iteration {}, the last logged one",
+                                         num_to_come, *last_iteration_));
+      for (const Reading& reading : readings) {
+        if (reading.split == split) print_reading(reading);
+      }
+    }
+  }
+
+  static void print_reading(const Reading& reading) {
+    const auto& [iteration, slot, at_end] = reading.place;
+    std::string where;
+    if (reading.split != Split::kTrain) {
+      where = fmt::format("evaluation {} iteration {}, ",
+                          at_end ? "at the end of training, after" : "after", *iteration);
+      if (!reading.group.empty()) where += "group " + escape_for_terminal(reading.group) + ", ";
+    } else if (iteration) {
+      where = fmt::format("iteration {}, ", *iteration);
+    }
+    if (slot)
+      where += fmt::format("rank {}, micro-batch {}, slot {}, ", slot->rank, slot->micro_batch,
+                           slot->slot);
+    const SamplePart& part = reading.part;
+    fmt::print("    {}sample {}: tokens {} to {}{}\n", where, reading.sample_idx, part.begin_token,
+               part.begin_token + part.num_tokens,
+               reading.is_unseen ? ", without loss (--unsee)" : "");
+  }
+
+  void print_json(const std::string& prefix, int64_t document,
+                  const std::vector<Reading>& readings) const {
+    const OpenDataset& dataset = *datasets_.at(prefix);
+    Json json = {{"document", document},
+                 {"dataset", prefix},
+                 {"num_tokens", dataset.documents.num_tokens(document)}};
+    add_source(json, dataset.sources, document);
+    Json& list = json["readings"] = Json::array();
+    for (const Reading& reading : readings) {
+      Json& entry = list.emplace_back(Json{{"split", short_split_name(reading.split)}});
+      if (!reading.group.empty()) entry["group"] = reading.group;
+      add_place(entry, reading.place);
+      if (last_iteration_) entry["is_logged"] = !is_to_come(reading);
+      entry["sample"] = reading.sample_idx;
+      entry["sequence"] = reading.part.sequence_idx;
+      entry["begin_token"] = reading.part.begin_token;
+      entry["num_tokens"] = reading.part.num_tokens;
+      if (reading.is_unseen) entry["unseen"] = true;
+    }
+    print_line(json);
+  }
+
+  Options options_;
+  std::optional<DatasetNames> names_;                             // of the run
+  std::map<std::string, std::unique_ptr<OpenDataset>> datasets_;  // by their first spelling
+  std::optional<int64_t> last_iteration_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_inspect_documents_command() {
+  return std::make_unique<InspectDocumentsCommand>();
+}
+
+}  // namespace weft

@@ -1,0 +1,210 @@
+// weft-data inspect exposure tells what a run has seen of its training data.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "indexed_dataset/base/terminal/messages.h"
+#include "indexed_dataset/base/terminal/terminal_text.h"
+#include "indexed_dataset/format/sidecars/documents.h"
+#include "preprocess/inspect/commands/commands.h"
+#include "preprocess/inspect/commands/output.h"
+#include "preprocess/inspect/commands/run_options.h"
+#include "preprocess/inspect/lookup/exposure.h"
+
+namespace weft {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+enum class By { kDataset, kSource, kDocument };
+
+// Holds how much of a dataset, an input or a document was seen, and how much there is of it.
+struct Seen {
+  std::string prefix, name;  // of the input
+  int64_t document_idx = 0;
+  int64_t num_tokens = 0, num_tokens_there = 0;
+  int64_t num_masked_tokens = 0;  // of num_tokens
+
+  double times() const {
+    return num_tokens_there == 0
+               ? 0
+               : static_cast<double>(num_tokens) / static_cast<double>(num_tokens_there);
+  }
+};
+
+class InspectExposureCommand final : public Command {
+ public:
+  InspectExposureCommand()
+      : Command("inspect exposure", "tell what a training run has seen of its training data") {}
+
+  void declare(OptionSet& options) override {
+    run_.declare(options);
+    options.choice(
+        "--by", by_,
+        {{"dataset", By::kDataset}, {"source", By::kSource}, {"document", By::kDocument}},
+        "tokens of each dataset, of each input of the corpus, or of each document");
+    options.integer("--iteration", iteration_,
+                    "up to this iteration; without it: to the last one of metrics.jsonl, or of the "
+                    "arguments where there is no run",
+                    1);
+    options.integer("--top", num_shown_, "how many documents are shown, most often seen first", 1);
+    threads_.declare(options);
+    declare_format(options, as_json_);
+  }
+  void validate(OptionSet& options) const override { run_.validate(options, true); }
+
+  int run(const OptionSet&) override {
+    const std::vector<RunSegment> segments = run_.segments();
+    std::optional<int64_t> last = iteration_;
+    if (!last) {
+      last = run_.last_iteration();
+      if (!last && !run_.run_folder.empty()) {
+        throw std::runtime_error(
+            run_.run_folder +
+            ": there is no metrics.jsonl that tells how far the run has come; give --iteration");
+      }
+    }
+    if (iteration_) {
+      const std::string message = words_for_no_iteration(segments, *iteration_);
+      if (!message.empty()) throw std::invalid_argument(message);
+      print_if_to_come(*iteration_, run_.last_iteration());
+    }
+    const std::vector<Stretch> stretches = training_until(segments, last);
+    if (stretches.empty()) throw std::runtime_error("the run's folder tells of no such iteration");
+    if (segments.front().resumed.iteration > 0) {
+      print_message(
+          fmt::format("iterations 1 to {} are left out: another run took them, from whose "
+                      "checkpoint this one began",
+                      segments.front().resumed.iteration));
+    }
+    RunSamples samples(segments);
+    if (by_ == By::kDataset) {
+      for (const auto& [prefix, exposure] :
+           exposure_of_datasets(samples, stretches, threads_.resolved()))
+        print_dataset(prefix, exposure);
+      return 0;
+    }
+    std::vector<Seen> all;
+    for (const auto& [prefix, exposure] :
+         exposure_of_sequences(samples, stretches, threads_.resolved()))
+      by_ == By::kSource ? add_sources(prefix, exposure, all)
+                         : add_documents(prefix, exposure, all);
+    if (by_ == By::kDocument) {
+      const auto end = all.begin() + std::min<int64_t>(num_shown_, std::ssize(all));
+      std::partial_sort(all.begin(), end, all.end(), [](const Seen& a, const Seen& b) {
+        return std::tuple(-a.times(), -a.num_tokens, a.prefix, a.document_idx) <
+               std::tuple(-b.times(), -b.num_tokens, b.prefix, b.document_idx);
+      });
+      all.erase(end, all.end());
+    }
+    for (const Seen& seen : all) print(seen);
+    return 0;
+  }
+
+ private:
+  void print_dataset(const std::string& prefix, const DatasetExposure& exposure) const {
+    if (as_json_) {
+      Json json = {{"dataset", prefix},
+                   {"samples", exposure.num_samples},
+                   {"tokens", exposure.num_tokens},
+                   {"tokens_per_epoch", exposure.num_tokens_per_epoch},
+                   {"epochs", exposure.epochs()}};
+      add_masked(json, exposure.num_masked_tokens);
+      return print_line(json);
+    }
+    fmt::print("{}: {}, {} tokens, {:.3f} epochs of {} tokens{}\n", escape_for_terminal(prefix),
+               counted(exposure.num_samples, "sample"), grouped(exposure.num_tokens),
+               exposure.epochs(), grouped(exposure.num_tokens_per_epoch),
+               masked_text(exposure.num_masked_tokens));
+  }
+
+  static void add_masked(Json& json, int64_t num_tokens) {
+    if (num_tokens > 0) json["masked_tokens"] = num_tokens;
+  }
+  static std::string masked_text(int64_t num_tokens) {
+    return num_tokens == 0
+               ? ""
+               : fmt::format("; {} of them without loss (--unsee)", grouped(num_tokens));
+  }
+
+  // Calls use(document, what was seen of it) for each document that training draws from.
+  static void for_each_document(const std::string& prefix, const SequenceExposure& exposure,
+                                const std::function<void(const Seen&)>& use) {
+    const Documents documents(*exposure.reader);
+    for (int64_t document = 0; document < documents.count(); ++document) {
+      const auto [first, last] = documents.sequences(document);
+      Seen seen{.prefix = prefix, .name = {}, .document_idx = document};
+      for (const SequenceRange& drawn : exposure.drawn.ranges()) {
+        for (int64_t i = std::max(first, drawn.begin); i < std::min(last, drawn.end); ++i) {
+          const auto at = static_cast<size_t>(i);
+          seen.num_tokens += exposure.num_tokens[at];
+          seen.num_tokens_there += exposure.reader->length(i);
+          if (!exposure.num_masked_tokens.empty())
+            seen.num_masked_tokens += exposure.num_masked_tokens[at];
+        }
+      }
+      if (seen.num_tokens_there > 0) use(seen);
+    }
+  }
+
+  static void add_sources(const std::string& prefix, const SequenceExposure& exposure,
+                          std::vector<Seen>& all) {
+    const std::optional<SourceMap> sources = open_source_map_of(*exposure.reader);
+    if (!sources) {
+      throw std::runtime_error(prefix +
+                               ": there is no source map beside the dataset: its inputs are not "
+                               "known; --by dataset and --by document do without");
+    }
+    std::vector<Seen> inputs;
+    for (const std::string& name : sources->inputs())
+      inputs.push_back({.prefix = prefix, .name = name});
+    for_each_document(prefix, exposure, [&](const Seen& document) {
+      Seen& input = inputs[sources->entry(document.document_idx).input_idx];
+      input.num_tokens += document.num_tokens;
+      input.num_tokens_there += document.num_tokens_there;
+      input.num_masked_tokens += document.num_masked_tokens;
+    });
+    all.insert(all.end(), inputs.begin(), inputs.end());
+  }
+
+  static void add_documents(const std::string& prefix, const SequenceExposure& exposure,
+                            std::vector<Seen>& all) {
+    for_each_document(prefix, exposure, [&](const Seen& document) {
+      if (document.num_tokens > 0) all.push_back(document);
+    });
+  }
+
+  void print(const Seen& seen) const {
+    if (as_json_) {
+      Json json = {{"dataset", seen.prefix}};
+      by_ == By::kSource ? json["input"] = seen.name : json["document"] = seen.document_idx;
+      json["tokens"] = seen.num_tokens;
+      json["tokens_per_epoch"] = seen.num_tokens_there;
+      json["epochs"] = seen.times();
+      add_masked(json, seen.num_masked_tokens);
+      print_line(json);
+      return;
+    }
+    const std::string what = by_ == By::kSource ? escape_for_terminal(seen.name)
+                                                : fmt::format("document {}", seen.document_idx);
+    fmt::print("{} of {}: {} tokens, {:.3f} times {} tokens{}\n", what,
+               escape_for_terminal(seen.prefix), grouped(seen.num_tokens), seen.times(),
+               grouped(seen.num_tokens_there), masked_text(seen.num_masked_tokens));
+  }
+
+  RunOptions run_;
+  ThreadsOption threads_;
+  By by_ = By::kDataset;
+  std::optional<int64_t> iteration_;
+  int64_t num_shown_ = 20;
+  bool as_json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_inspect_exposure_command() {
+  return std::make_unique<InspectExposureCommand>();
+}
+
+}  // namespace weft

@@ -1,0 +1,151 @@
+// weft-data inspect grep finds a pattern in what some iterations of a run took.
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "indexed_dataset/base/terminal/messages.h"
+#include "indexed_dataset/base/terminal/terminal_text.h"
+#include "preprocess/inspect/commands/commands.h"
+#include "preprocess/inspect/commands/output.h"
+#include "preprocess/inspect/commands/sample_selection.h"
+#include "preprocess/inspect/lookup/run_readings.h"
+#include "preprocess/inspect/lookup/sample_walk.h"
+#include "preprocess/inspect/text/dataset_text.h"
+#include "preprocess/inspect/text/text_pattern.h"
+
+namespace weft {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// A piece of a document that holds the pattern.
+struct Match {
+  SamplePart part;
+  int64_t count = 0;
+  std::string before, text, behind;  // the first one, and what stands around it
+};
+
+constexpr size_t kContextBytes = 40;
+constexpr size_t kShownBytes = 400;  // of a match: it may be a line of any length
+
+class InspectGrepCommand final : public Command {
+ public:
+  InspectGrepCommand()
+      : Command("inspect grep", "find a pattern in what some iterations of a training run took") {}
+
+  void declare(OptionSet& options) override {
+    options.text(
+        "PATTERN", pattern_text_,
+        "a regular expression (RE2's syntax), within the piece of a document that a sample holds");
+    options.flag("--fixed-strings", is_fixed_, "the pattern is a text, byte for byte");
+    run_.declare(options);
+    selection_.declare(options);
+    threads_.declare(options);
+    declare_format(options, as_json_);
+  }
+  void validate(OptionSet& options) const override {
+    if (pattern_text_.empty())
+      options.problem("give the pattern to look for");
+    else
+      options.check([this] { TextPattern(pattern_text_, is_fixed_); });
+    run_.validate(options, selection_.needs_batch());
+    selection_.validate(options);
+  }
+
+  int run(const OptionSet&) override {
+    const std::vector<RunSegment> segments = run_.segments();
+    const TextPattern pattern(pattern_text_, is_fixed_);
+    RunSamples samples(segments);
+    std::vector<Stretch> selected = selection_.select(segments);
+    SampleSelection::tell_what_is_to_come(selected, run_.last_iteration());
+    for (Stretch& stretch : selected) {
+      const TakenSamples& taken = selection_.find_samples(samples, stretch);
+      const auto vocabulary =
+          run_.find_vocabulary_of(*stretch.segment, taken.dataset().dataset(0).reader().prefix());
+      if (!vocabulary)
+        throw std::runtime_error("a text can be found only with the dataset's vocabulary");
+      PlaceFinder places(stretch);
+      walk_samples(
+          stretch.first, stretch.last, threads_.resolved(),
+          [&](int64_t sample) { return matches_in(taken, sample, *vocabulary, pattern); },
+          [&](int64_t sample, const std::vector<Match>& matches) {
+            if (matches.empty()) return;
+            const SamplePlace place = places.place_of(sample);
+            for (const Match& match : matches) print(taken, sample, place, match);
+          });
+    }
+    std::fflush(stdout);  // before the message, where both go to one file
+    print_message(fmt::format("found {} in {} of {}", counted(num_matches_, "time"),
+                              counted(num_pieces_, "document piece"), selection_.description()));
+    return 0;
+  }
+
+ private:
+  std::vector<Match> matches_in(const TakenSamples& taken, int64_t sample_idx,
+                                const Vocabulary& vocabulary, const TextPattern& pattern) const {
+    std::vector<Match> matches;
+    std::string decoded;
+    for_each_piece_of(taken, sample_idx, [&](const SamplePart& part, std::span<const int32_t> ids) {
+      decoded.clear();
+      append_decoded(decoded, ids, vocabulary);
+      const auto first = pattern.find(decoded);
+      if (!first) return;
+      Match& match = matches.emplace_back();
+      match.part = part;
+      const size_t begin = first->begin - std::min(first->begin, kContextBytes);
+      match.before = decoded.substr(begin, first->begin - begin);
+      match.text = decoded.substr(first->begin, std::min(first->end - first->begin, kShownBytes));
+      match.behind = decoded.substr(first->end, kContextBytes);
+      match.count = pattern.count(decoded);
+    });
+    return matches;
+  }
+
+  void print(const TakenSamples& taken, int64_t sample_idx, const SamplePlace& place,
+             const Match& match) {
+    num_matches_ += match.count;
+    ++num_pieces_;
+    const DatasetReader& reader = taken.reader(sample_idx);
+    const std::optional<SourceMap>& sources = sources_.of(reader);
+    if (as_json_) {
+      Json json = {{"sample", sample_idx}, {"split", selection_.split.name()}};
+      add_place(json, place);
+      json["dataset"] = reader.prefix().string();
+      json["document"] = match.part.document_idx;
+      json["begin_token"] = match.part.begin_token;
+      json["num_tokens"] = match.part.num_tokens;
+      add_source(json, sources, match.part.document_idx);
+      json["matches"] = match.count;
+      json["before"] = match.before;
+      json["match"] = match.text;
+      json["behind"] = match.behind;
+      print_line(json);
+      return;
+    }
+    const std::string where = describe(place);
+    fmt::print("sample {}{}{}: document {} of {}, tokens {} to {}, {}\n", sample_idx,
+               where.empty() ? "" : ", ", where, match.part.document_idx,
+               escape_for_terminal(reader.prefix().string()), match.part.begin_token,
+               match.part.begin_token + match.part.num_tokens, counted(match.count, "time"));
+    if (sources)
+      fmt::print("  from {}\n", escape_for_terminal(sources->describe(match.part.document_idx)));
+    fmt::print("  text: {}[{}]{}\n", escape_for_terminal(match.before),
+               escape_for_terminal(match.text), escape_for_terminal(match.behind));
+  }
+
+  std::string pattern_text_;
+  RunOptions run_;
+  SampleSelection selection_;
+  ThreadsOption threads_;
+  bool is_fixed_ = false, as_json_ = false;
+  SourceMaps sources_;
+  int64_t num_matches_ = 0, num_pieces_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_inspect_grep_command() {
+  return std::make_unique<InspectGrepCommand>();
+}
+
+}  // namespace weft

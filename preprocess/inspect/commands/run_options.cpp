@@ -1,0 +1,137 @@
+#include "preprocess/inspect/commands/run_options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "indexed_dataset/base/storage/whole_files.h"
+#include "indexed_dataset/order/blends/manifest_order.h"
+#include "indexed_dataset/run_record/checkpoint_run.h"
+#include "indexed_dataset/run_record/read_segments.h"
+#include "preprocess/inspect/commands/output.h"
+#include "preprocess/inspect/foreign_runs/megatron_arguments.h"
+#include "preprocess/inspect/lookup/timeline.h"
+
+namespace weft {
+
+void RunOptions::declare(OptionSet& options) {
+  options.text("--run", run_folder,
+               "a training run's folder: its run_manifest.json gives all options down to "
+               "--data-parallel-size");
+  options.text("--load", checkpoint,
+               "instead of --run: a folder of checkpoints, or one of them; the run up to there");
+  const size_t num_before = options.resolved().size();
+  options.text(
+      "--megatron-args", megatron_arguments_,
+      "a file with the arguments of a run of Megatron: the banner of its log, or the words "
+      "of its command line; --sample-order says which Megatron it was");
+  data_.declare(options);
+  order_.declare(options);
+  options.integer("--micro-batch-size", order_.order.micro_batch_size,
+                  "as for training: tells which rank took a sample", 1);
+  options.integer("--data-parallel-size", order_.order.data_parallel_size,
+                  "number of data-parallel ranks, as for training", 1);
+  const auto declared = options.resolved();
+  for (size_t i = num_before; i < declared.size(); ++i) names_.push_back(declared[i].first);
+  vocabulary.declare(options, "the one in the run's or the dataset's manifest");
+}
+
+void RunOptions::validate(OptionSet& options, bool needs_batch) const {
+  data_.validate(options);
+  vocabulary.validate(options);
+  const char* given = !run_folder.empty() ? "--run" : "--load";
+  if (!run_folder.empty() && !checkpoint.empty())
+    options.problem("--run and --load both say which run is meant: give one of them");
+  const bool has_folder = !run_folder.empty() || !checkpoint.empty();
+  if (!megatron_arguments_.empty() && !has_folder) {
+    for (const std::string& name : names_) {
+      const bool goes_with = name == "megatron-args" || name == "sample-order" ||
+                             name == "data-cache-path" || name == "data-parallel-size";
+      if (!goes_with && options.given("--" + name))
+        options.problem("--megatron-args already tells the arguments: leave --" + name + " out");
+    }
+    if (!options.given("--sample-order")) {
+      options.problem(
+          "--sample-order is required with --megatron-args, which do not tell which program it was: "
+          "core, core-0.10, legacy, bigscience or neox");
+    }
+    return;
+  }
+  if (!has_folder) {
+    if (data_.paths.empty()) options.problem("--data-path is required without --run or --load");
+    order_.validate(options, needs_batch);
+    return;
+  }
+  for (const std::string& name : names_) {
+    if (options.given("--" + name))
+      options.problem(
+          fmt::format("{} already says how the run was trained: leave --{} out", given, name));
+  }
+}
+
+std::vector<RunSegment> RunOptions::segments() const {
+  if (!run_folder.empty()) return read_run_segments(run_folder);
+  if (!checkpoint.empty()) return read_run_of_checkpoint(checkpoint).segments;
+  std::vector<RunSegment> segments(1);
+  SampleOrder& order = segments[0].order;
+  segments[0].resumed_valid_samples = 0;
+  if (!megatron_arguments_.empty()) {
+    auto manifest =
+        parse_megatron_arguments(read_file(megatron_arguments_), order_.order.data_parallel_size);
+    manifest["arguments"]["sample_order"] = name_of(data_.order);
+    if (!data_.cache_path.empty()) manifest["arguments"]["data_cache_path"] = data_.cache_path;
+    order = sample_order_from(manifest);
+    segments[0].unknown_evaluations = manifest.value("unknown_evaluations", "");
+    order.data.takes_megatron_caches = true;
+    return segments;
+  }
+  order = order_.resolved();
+  order.data.blends = order_.resolve(data_.paths);
+  order.data.order = data_.order;
+  order.data.surplus = data_.surplus_value();
+  order.data.cache_path = data_.cache_path;
+  order.data.maps_caches_only = true;  // a look writes nothing: the folder may be another user's
+  order.data.tokenizer_text = data_.tokenizer_text();
+  order.data.vocab_file = vocabulary.vocab_file;
+  order.data.merge_file = vocabulary.merge_file;
+  return segments;
+}
+
+std::optional<int64_t> RunOptions::last_iteration() const {
+  if (!run_folder.empty()) return find_last_trained(run_folder, segments());
+  if (!checkpoint.empty()) return read_run_of_checkpoint(checkpoint).iteration;
+  return std::nullopt;
+}
+
+std::shared_ptr<const Vocabulary> RunOptions::find_vocabulary_of(
+    const RunSegment& segment, const std::filesystem::path& prefix) const {
+  const DatasetOptions& data = segment.order.data;
+  const bool is_given = !vocabulary.vocab_file.empty();
+  const std::string& vocab_file = is_given ? vocabulary.vocab_file : data.vocab_file;
+  const std::string& merge_file = is_given ? vocabulary.merge_file : data.merge_file;
+  const auto [found, is_new] =
+      vocabularies_.try_emplace({prefix.string(), vocab_file, merge_file}, nullptr);
+  if (is_new) found->second = find_vocabulary(prefix, vocab_file, merge_file);
+  return found->second;
+}
+
+void SplitOptions::declare(OptionSet& options) {
+  options.choice("--split-name", split,
+                 {{"train", Split::kTrain}, {"valid", Split::kValid}, {"test", Split::kTest}},
+                 "which split");
+  options.text("--group", group, "which of several groups of validation or test datasets");
+}
+
+std::string SplitOptions::name() const {
+  const std::string split_text(short_split_name(split));
+  return group.empty() ? split_text : split_text + " " + group;
+}
+
+std::vector<std::string> group_names(const RunSegment& segment, Split split) {
+  std::vector<std::string> names;
+  for (const Blend& blend : segment.order.data.blends.of(split)) names.push_back(blend.name);
+  return names;
+}
+
+}  // namespace weft

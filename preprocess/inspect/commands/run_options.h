@@ -1,0 +1,59 @@
+// The options by which the commands of weft-data inspect are told of a training run: its folder, or all
+// that decides what it reads.
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "indexed_dataset/order/blends/data_options.h"
+#include "indexed_dataset/order/blends/order_options.h"
+#include "indexed_dataset/run_record/run_segments.h"
+#include "preprocess/inspect/text/prefix_options.h"
+#include "tokenizer/vocabulary.h"
+
+namespace weft {
+
+struct RunOptions {
+  std::string run_folder, checkpoint;
+  VocabularyOptions vocabulary;
+
+  void declare(OptionSet& options);
+  // `needs_batch`: the command does not work without --global-batch-size.
+  void validate(OptionSet& options, bool needs_batch) const;
+  // The parts of the run; arguments that are given by hand are a run that was never resumed. Throws as
+  // read_run_segments() and read_run_of_checkpoint().
+  std::vector<RunSegment> segments() const;
+  // The last iteration that was trained: of metrics.jsonl, or of the checkpoint; nothing where neither
+  // tells.
+  std::optional<int64_t> last_iteration() const;
+  // The given vocabulary, else that of the run or the dataset, with a message where there is none. It is
+  // loaded once: a range of iterations has many stretches.
+  std::shared_ptr<const Vocabulary> find_vocabulary_of(const RunSegment& segment,
+                                                       const std::filesystem::path& prefix) const;
+
+ private:
+  std::string megatron_arguments_;  // a file
+  DataOptions data_;
+  OrderOptions order_;
+  std::vector<std::string> names_;  // of the options that --run replaces
+  // By dataset, vocabulary file and merges.
+  mutable std::map<std::array<std::string, 3>, std::shared_ptr<const Vocabulary>> vocabularies_;
+};
+
+// --split-name and --group.
+struct SplitOptions {
+  Split split = Split::kTrain;
+  std::string group;
+
+  void declare(OptionSet& options);
+  // "train", or "valid GROUP".
+  std::string name() const;
+};
+
+// The splits of a run, and their groups.
+std::vector<std::string> group_names(const RunSegment& segment, Split split);
+
+}  // namespace weft

@@ -1,0 +1,200 @@
+#include "preprocess/inspect/commands/sample_selection.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iostream>
+#include <iterator>
+
+#include "preprocess/inspect/commands/output.h"
+#include "preprocess/inspect/foreign_runs/log_line_check.h"
+
+namespace weft {
+namespace {
+
+// Samples of the training set within one segment; the places of an iteration begin where the segment does.
+Stretch training_stretch(const SegmentSamples& samples) {
+  return {.segment = samples.segment, .first = samples.first, .last = samples.last};
+}
+
+// Returns the lines by their iterations. `given` is a text, or "-" for standard input.
+std::vector<LogLine> read_log_lines(const std::string& given) {
+  const std::string text = given == "-" ? std::string(std::istreambuf_iterator<char>(std::cin),
+                                                      std::istreambuf_iterator<char>())
+                                        : given;
+  std::vector<LogLine> lines = parse_log_lines(text);
+  if (lines.empty()) {
+    throw std::invalid_argument(
+        "--log-line: it has neither 'iteration N/ M |' nor 'validation loss at iteration N'");
+  }
+  std::stable_sort(lines.begin(), lines.end(),
+                   [](const LogLine& a, const LogLine& b) { return a.iteration < b.iteration; });
+  return lines;
+}
+
+}  // namespace
+
+void SampleSelection::declare(OptionSet& options) {
+  split.declare(options);
+  options.integers(
+      "--sample-range", sample_range_, 2,
+      "samples A to B, without B: A is what the log calls consumed samples before the first one");
+  options.integer(
+      "--iteration", iteration_,
+      "the samples of this iteration of the log (from 1), or of the validation after it", 1);
+  options.integers("--iterations", iterations_, 2, "those of iterations A to B, with B");
+  options.text("--log-line", log_line_,
+               "those of the iterations in these lines of the run's log, as Megatron or weft-train "
+               "prints them; - reads standard input");
+}
+
+void SampleSelection::validate(OptionSet& options) const {
+  if (!sample_range_.empty() + !iterations_.empty() + iteration_.has_value() + !log_line_.empty() !=
+      1) {
+    options.problem(
+        "give one of --sample-range A B, --iteration I, --iterations A B and --log-line LINE");
+  }
+  if (sample_range_.size() == 2 && sample_range_[0] >= sample_range_[1]) {
+    options.problem(
+        fmt::format("--sample-range: {} {} holds no sample", sample_range_[0], sample_range_[1]));
+  }
+  if (iterations_.size() == 2 && (iterations_[0] < 1 || iterations_[0] > iterations_[1])) {
+    options.problem(fmt::format("--iterations: {} {} holds no iteration; they are counted from 1",
+                                iterations_[0], iterations_[1]));
+  }
+  if (sample_range_.empty() && split.split == Split::kTest)
+    options.problem("the test follows the last iteration: give --sample-range, from 0");
+}
+
+std::vector<Stretch> SampleSelection::stretches_of(const std::vector<RunSegment>& segments,
+                                                   int64_t iteration, bool evaluation) {
+  if (!evaluation) return {training_stretch(samples_of_iteration(segments, iteration))};
+  std::vector<Stretch> evaluations;
+  const bool is_last = iteration == num_iterations_of(segments.back());
+  const std::optional<Stretch> at_end = is_last ? find_last_evaluation(segments) : std::nullopt;
+  if (!at_end || has_evaluation(segments, iteration)) {
+    const SegmentSamples samples = samples_of_evaluation(segments, iteration);
+    evaluations.push_back({.segment = samples.segment,
+                           .split = Split::kValid,
+                           .first = samples.first,
+                           .last = samples.last,
+                           .iteration = iteration});
+  }
+  if (at_end) evaluations.push_back(*at_end);
+  return evaluations;
+}
+
+void SampleSelection::check_last(const std::vector<RunSegment>& segments, int64_t iteration) const {
+  std::string message = words_for_no_iteration(segments, iteration);
+  if (message.empty()) return;
+  if (split.split == Split::kValid) {
+    int64_t evaluated = num_iterations_of(segments.back());
+    while (!find_last_evaluation(segments) && evaluated > segments.front().resumed.iteration &&
+           !has_evaluation(segments, evaluated))
+      --evaluated;
+    message += evaluated > segments.front().resumed.iteration
+                   ? fmt::format("; the last evaluation follows iteration {}", evaluated)
+                   : "; no evaluation follows any of them";
+  }
+  throw std::invalid_argument(message);
+}
+
+std::vector<Stretch> SampleSelection::select(const std::vector<RunSegment>& segments) const {
+  std::vector<Stretch> selected;
+  const bool is_validation = split.split == Split::kValid;
+  if (!sample_range_.empty()) {
+    for (const SegmentSamples& part :
+         samples_in_range(segments, split.split, sample_range_[0], sample_range_[1])) {
+      selected.push_back(training_stretch(part));
+      selected.back().split = split.split;
+    }
+  } else if (iteration_) {
+    check_last(segments, *iteration_);
+    selected = stretches_of(segments, *iteration_, is_validation);
+  } else if (!iterations_.empty()) {
+    check_last(segments, iterations_[1]);
+    for (int64_t i = iterations_[0]; i <= iterations_[1]; ++i) {
+      // Segments may differ in their interval. One iteration alone is told why it has none.
+      if (is_validation && iterations_[0] < iterations_[1] && !has_evaluation(segments, i) &&
+          !(i == num_iterations_of(segments.back()) && find_last_evaluation(segments)))
+        continue;
+      for (const Stretch& stretch : stretches_of(segments, i, is_validation))
+        selected.push_back(stretch);
+    }
+    if (selected.empty())
+      throw std::invalid_argument("--iterations: no validation follows any of them");
+  } else {
+    for (const LogLine& line : read_log_lines(log_line_)) {
+      if (line.is_validation != is_validation) {
+        throw std::invalid_argument(
+            fmt::format("--log-line: a line of {} goes with --split-name {}",
+                        line.is_validation ? "validation" : "training",
+                        line.is_validation ? "valid" : "train"));
+      }
+      check_last(segments, line.iteration);
+      selected.push_back(stretch_of_line(segments, line));
+    }
+  }
+  return selected;
+}
+
+Stretch SampleSelection::stretch_of_line(const std::vector<RunSegment>& segments,
+                                         const LogLine& line) {
+  // Without a batch size the line alone tells the samples.
+  const bool tells_samples = line.consumed_samples && line.global_batch_size &&
+                             *line.consumed_samples >= *line.global_batch_size;
+  const Stretch stretch =
+      !line.is_validation && !segments.back().order.global_batch_size && tells_samples
+          ? Stretch{.segment = &segments.back(),
+                    .first = *line.consumed_samples - *line.global_batch_size,
+                    .last = *line.consumed_samples}
+          : stretches_of(segments, line.iteration, line.is_validation).front();
+  if (!line.is_validation) check_log_line(line, stretch);
+  return stretch;
+}
+
+const TakenSamples& SampleSelection::find_samples(RunSamples& samples, Stretch& stretch) const {
+  // An empty name means the only group, whatever it is called.
+  const std::string& group =
+      find_group(stretch.segment->order.data.blends, split.split, split.group).name;
+  const TakenSamples* taken = samples.find(*stretch.segment, split.split, group);
+  if (!taken) throw std::invalid_argument("the test split has no samples in this run");
+  // The index often holds more samples, from the last epoch that it needs. No iteration takes them.
+  int64_t end = end_of_samples(*stretch.segment, split.split);
+  const bool is_whole_evaluation = stretch.segment->order.data.full_validation &&
+                                   split.split == Split::kValid && sample_range_.empty();
+  if (is_whole_evaluation) stretch.last = std::min(stretch.last, taken->dataset().end());
+  // Evaluations go on where those before a resumption ended, also where their later number asks for fewer samples:
+  // they take what the dataset has.
+  if (split.split == Split::kValid && sample_range_.empty()) end = taken->dataset().end();
+  if (taken->are_whole()) end = std::min(end, taken->dataset().end());
+  if (stretch.last <= end && taken->row(stretch.last - 1).sample < taken->dataset().end())
+    return *taken;
+  throw std::invalid_argument(
+      fmt::format("samples {} to {} are asked for, but the run takes only {} from {}",
+                  stretch.first, stretch.last, end, split.name()));
+}
+
+void SampleSelection::tell_what_is_to_come(const std::vector<Stretch>& selected,
+                                           std::optional<int64_t> last_trained) {
+  for (const Stretch& stretch : selected) {
+    const auto last = PlaceFinder(stretch).place_of(stretch.last - 1).iteration;
+    if (last && print_if_to_come(*last, last_trained)) return;
+  }
+}
+
+std::string SampleSelection::description() const {
+  std::string what;
+  if (!sample_range_.empty()) {
+    what = fmt::format("{} to {} (without it)", sample_range_[0], sample_range_[1]);
+  } else if (iteration_) {
+    what = fmt::format("iteration {}", *iteration_);
+  } else if (!iterations_.empty()) {
+    what = fmt::format("iterations {} to {}", iterations_[0], iterations_[1]);
+  } else {
+    what = "the log's lines";
+  }
+  return what + " of " + split.name();
+}
+
+}  // namespace weft

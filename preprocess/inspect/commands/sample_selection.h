@@ -1,0 +1,54 @@
+// The options that say which samples of a run are meant: iterations, consumed samples, or lines of its
+// log.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "preprocess/inspect/commands/run_options.h"
+#include "preprocess/inspect/foreign_runs/log_line.h"
+#include "preprocess/inspect/lookup/run_readings.h"
+
+namespace weft {
+
+struct SampleSelection {
+  SplitOptions split;
+
+  void declare(OptionSet& options);
+  void validate(OptionSet& options) const;
+  // True if the run's batch size must be known.
+  bool needs_batch() const {
+    return iteration_ || !iterations_.empty() || split.split != Split::kTrain;
+  }
+  // Returns the selected samples in the order of the run. Throws as samples_of_iteration(), and
+  // std::runtime_error for a line of the log that contradicts the run.
+  std::vector<Stretch> select(const std::vector<RunSegment>& segments) const;
+  // Returns the samples that a selected stretch is of. The whole evaluation of a group by --full-validation
+  // is made to end where the group does: groups differ in size. Throws as RunSamples::find(), and
+  // std::invalid_argument for samples that the run does not take.
+  const TakenSamples& find_samples(RunSamples& samples, Stretch& stretch) const;
+  // Tells people if some of these samples were not taken yet: the run has come to iteration `last_trained` so far.
+  static void tell_what_is_to_come(const std::vector<Stretch>& selected,
+                                   std::optional<int64_t> last_trained);
+  // "iterations 3 to 5 of train"; for people.
+  std::string description() const;
+
+ private:
+  // Returns the samples of an iteration, or those of the evaluations after it: behind the last iteration the one when
+  // training is done comes in addition. Throws std::invalid_argument where none follows.
+  static std::vector<Stretch> stretches_of(const std::vector<RunSegment>& segments,
+                                           int64_t iteration, bool evaluation);
+  static Stretch stretch_of_line(const std::vector<RunSegment>& segments, const LogLine& line);
+
+  // Throws std::invalid_argument for an iteration behind the last one that the run's arguments ask for; it
+  // names that one, and the last one with an evaluation if evaluations are asked for.
+  void check_last(const std::vector<RunSegment>& segments, int64_t iteration) const;
+
+  std::vector<int64_t> sample_range_, iterations_;
+  std::optional<int64_t> iteration_;
+  std::string log_line_;
+};
+
+}  // namespace weft

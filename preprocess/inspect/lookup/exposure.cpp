@@ -1,0 +1,151 @@
+#include "preprocess/inspect/lookup/exposure.h"
+
+#include <algorithm>
+#include <atomic>
+#include <numeric>
+#include <stdexcept>
+
+#include "indexed_dataset/base/process/parallel_for.h"
+
+namespace weft {
+namespace {
+
+constexpr int64_t kBlock = 1 << 16;
+
+const TakenSamples& training_samples(RunSamples& samples, const Stretch& stretch) {
+  const std::string& group = stretch.segment->order.data.blends.of(Split::kTrain).at(0).name;
+  return *samples.find(*stretch.segment, Split::kTrain, group);
+}
+
+// Calls use(sample_idx) for each sample of a stretch, on several threads.
+template <typename Use>
+void for_each_sample(const Stretch& stretch, int num_threads, const Use& use) {
+  const int64_t count = stretch.last - stretch.first;
+  parallel_for((count + kBlock - 1) / kBlock, num_threads, [&](int64_t block) {
+    const int64_t end = std::min(stretch.last, stretch.first + (block + 1) * kBlock);
+    for (int64_t sample = stretch.first + block * kBlock; sample < end; ++sample) use(sample);
+  });
+}
+
+SequenceRange range_of(const GptDataset& dataset) {
+  const auto drawn = dataset.index().document_index;
+  const auto [least, most] = std::minmax_element(drawn.begin(), drawn.end());
+  return {.begin = *least, .end = *most + 1};
+}
+
+void add(int64_t& sum, int64_t value) {
+  std::atomic_ref(sum).fetch_add(value, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+std::vector<Stretch> training_until(const std::vector<RunSegment>& segments,
+                                    std::optional<int64_t> last_iteration) {
+  std::vector<Stretch> stretches;
+  for (Stretch stretch : stretches_of(segments, Split::kTrain)) {
+    const Resumption& resumed = stretch.segment->resumed;
+    if (last_iteration && resumed.iteration >= *last_iteration) continue;
+    if (last_iteration) {
+      const auto last =
+          samples_of_iteration(stretch.segment->order, *last_iteration, resumed).second;
+      stretch.last = std::min(stretch.last, last);
+    }
+    stretches.push_back(stretch);
+  }
+  return stretches;
+}
+
+void DrawnSequences::add(const SequenceRange& range) {
+  SequenceRange all = range;
+  std::erase_if(ranges_, [&](const SequenceRange& other) {
+    if (other.end < all.begin || all.end < other.begin) return false;
+    all = {.begin = std::min(all.begin, other.begin), .end = std::max(all.end, other.end)};
+    return true;
+  });
+  const auto behind = std::find_if(ranges_.begin(), ranges_.end(), [&](const SequenceRange& other) {
+    return other.begin > all.begin;
+  });
+  ranges_.insert(behind, all);
+}
+
+std::map<std::string, DatasetExposure> exposure_of_datasets(RunSamples& samples,
+                                                            const std::vector<Stretch>& stretches,
+                                                            int num_threads) {
+  std::map<std::string, DatasetExposure> exposures;
+  std::map<std::string, DrawnSequences> drawn;
+  const DatasetNames names = dataset_names_of(samples.segments());
+  for (const Stretch& stretch : stretches) {
+    const TakenSamples& taken = training_samples(samples, stretch);
+    const BlendedDataset& dataset = taken.dataset();
+    std::vector<int64_t> counts(static_cast<size_t>(dataset.num_datasets())), tokens(counts);
+    if (dataset.is_blend()) {
+      for_each_sample(stretch, num_threads, [&](int64_t sample) {
+        const LengthCurriculum::Row row = taken.row(sample);
+        const auto at = static_cast<size_t>(dataset.locate(row.sample).dataset_idx);
+        add(counts[at], 1);
+        add(tokens[at], row.length - row.num_repeated);
+      });
+    } else {
+      counts[0] = stretch.last - stretch.first;
+      tokens[0] = taken.num_trained_tokens(stretch.first, stretch.last);
+    }
+    std::vector<int64_t> masked(counts.size());
+    if (taken.unseen()) {
+      for_each_sample(stretch, num_threads, [&](int64_t sample) {
+        const auto at = static_cast<size_t>(taken.locate(sample).dataset_idx);
+        taken.for_each_new_piece(sample, [&](const SamplePart& part, int64_t count) {
+          if (taken.is_unseen(sample, part)) add(masked[at], count);
+        });
+      });
+    }
+    for (int64_t i = 0; i < dataset.num_datasets(); ++i) {
+      const GptDataset& part = dataset.dataset(i);
+      const std::string& prefix = names.first_spelling(part.reader().prefix().string());
+      DatasetExposure& exposure = exposures[prefix];
+      exposure.num_samples += counts[static_cast<size_t>(i)];
+      exposure.num_tokens += tokens[static_cast<size_t>(i)];
+      exposure.num_masked_tokens += masked[static_cast<size_t>(i)];
+      DrawnSequences& sequences = drawn[prefix];
+      sequences.add(range_of(part));
+      exposure.num_tokens_per_epoch = 0;
+      for (const SequenceRange& range : sequences.ranges())
+        exposure.num_tokens_per_epoch += sum_tokens(part.reader().lengths(), range);
+    }
+  }
+  return exposures;
+}
+
+std::map<std::string, SequenceExposure> exposure_of_sequences(RunSamples& samples,
+                                                              const std::vector<Stretch>& stretches,
+                                                              int num_threads) {
+  std::map<std::string, SequenceExposure> exposures;
+  const DatasetNames names = dataset_names_of(samples.segments());
+  for (const Stretch& stretch : stretches) {
+    const TakenSamples& taken = training_samples(samples, stretch);
+    const BlendedDataset& dataset = taken.dataset();
+    std::vector<SequenceExposure*> of_dataset;
+    for (int64_t i = 0; i < dataset.num_datasets(); ++i) {
+      const GptDataset& part = dataset.dataset(i);
+      SequenceExposure& exposure = exposures[names.first_spelling(part.reader().prefix().string())];
+      of_dataset.push_back(&exposure);
+      if (!exposure.reader) {
+        exposure.reader = std::make_shared<DatasetReader>(part.reader().prefix());
+        exposure.num_tokens.resize(static_cast<size_t>(exposure.reader->num_sequences()));
+      }
+      exposure.drawn.add(range_of(part));
+      if (taken.unseen()) exposure.num_masked_tokens.resize(exposure.num_tokens.size());
+    }
+    for_each_sample(stretch, num_threads, [&](int64_t sample) {
+      SequenceExposure& exposure =
+          *of_dataset[static_cast<size_t>(taken.locate(sample).dataset_idx)];
+      taken.for_each_new_piece(sample, [&](const SamplePart& part, int64_t count) {
+        const auto at = static_cast<size_t>(part.sequence_idx);
+        add(exposure.num_tokens.at(at), count);
+        if (taken.is_unseen(sample, part)) add(exposure.num_masked_tokens.at(at), count);
+      });
+    });
+  }
+  return exposures;
+}
+
+}  // namespace weft

@@ -1,0 +1,53 @@
+// The losses of a run as its folder tells them: of its iterations (metrics.jsonl), of its samples
+// (sample_losses.bin), and which samples an iteration took (run_manifest.json). Where these contradict
+// each other, nothing is told.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "indexed_dataset/run_record/run_segments.h"
+#include "preprocess/inspect/losses/spikes.h"
+
+namespace weft {
+
+// Samples that may have caused a jump.
+struct Suspects {
+  int64_t iteration = 0;
+  JudgedBatch batch;
+  bool stand_out = false;  // else all samples of the iteration are much alike
+};
+
+class RunLosses {
+ public:
+  // Throws as read_logged_steps(), read_run_segments() and SampleLossReader.
+  explicit RunLosses(const std::filesystem::path& run_folder);
+
+  // The steps of metrics.jsonl that this run has trained: those behind the checkpoint it began with.
+  const std::vector<LoggedStep>& steps() const { return steps_; }
+  const std::vector<RunSegment>& segments() const { return segments_; }
+  // The part of the run that the iteration belongs to. Throws as samples_of_iteration().
+  const RunSegment& segment_of(int64_t iteration) const {
+    return *samples_of_iteration(segments_, iteration).segment;
+  }
+  // Returns the judged samples of an iteration; nothing if metrics.jsonl does not tell of it. Throws as
+  // judge_samples() and check_step().
+  std::optional<JudgedBatch> judge(int64_t iteration, const SpikeOptions& options) const;
+  // Returns the samples behind a jump at this iteration of steps(): its own, or those of the one before,
+  // whose update made the weights, if none of its own stands out but some of those do. Throws as judge().
+  Suspects suspects_of(int64_t iteration, const SpikeOptions& options) const;
+  // Returns the losses of samples [first, last), as SampleLossReader::read(). Throws LossesNotKept if
+  // the run kept none.
+  std::vector<std::optional<SampleLoss>> read(int64_t first, int64_t last) const;
+
+ private:
+  const SampleLossReader& reader() const;
+
+  std::vector<RunSegment> segments_;
+  std::vector<LoggedStep> steps_;
+  std::optional<SampleLossReader> losses_;  // if there is such a file
+};
+
+}  // namespace weft

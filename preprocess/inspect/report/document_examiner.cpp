@@ -1,0 +1,122 @@
+#include "preprocess/inspect/report/document_examiner.h"
+
+#include <bit>
+#include <mutex>
+#include <span>
+#include <utility>
+
+#include "indexed_dataset/format/soundness/xxh3.h"
+
+namespace weft {
+namespace {
+
+// Examines one document after another.
+class DocumentExaminer {
+ public:
+  DocumentExaminer(const ReportContext& context, Findings& findings)
+      : context_(context), findings_(findings) {}
+
+  void examine(int64_t document_idx) {
+    const int64_t num_tokens = context_.documents.num_tokens(document_idx);
+    ++findings_
+          .length_histogram[static_cast<size_t>(std::bit_width(static_cast<uint64_t>(num_tokens)))];
+    if (context_.sources != nullptr) {
+      ReportedInput& input = findings_.inputs[context_.sources->entry(document_idx).input_idx];
+      ++input.num_documents;
+      input.num_tokens += num_tokens;
+    }
+    if (num_tokens == 0) {
+      ++findings_.num_empty;
+      return;
+    }
+    const int64_t num_own_tokens = num_tokens - (ends_with_eod(document_idx) ? 1 : 0);
+    RepeatedCharacters characters;
+    runs_.begin(static_cast<uint64_t>(document_idx));
+    XXH3_state_t hash;
+    XXH3_128bits_reset(&hash);
+    context_.documents.for_each_piece(
+        document_idx, ids_, num_own_tokens, [&](std::span<const int32_t> ids) {
+          XXH3_128bits_update(&hash, ids.data(), ids.size_bytes());
+          runs_.add(ids);
+          if (context_.texts != nullptr)
+            findings_.num_text_bytes += context_.texts->add_to(characters, ids);
+        });
+    characters.end();
+    if (num_own_tokens > 0) {
+      const XXH128_hash_t digest = XXH3_128bits_digest(&hash);
+      context_.equal_texts.set(document_idx, digest.high64, digest.low64);
+    }
+    rate(document_idx, num_tokens, num_own_tokens, characters);
+  }
+
+ private:
+  bool ends_with_eod(int64_t document_idx) const {
+    if (context_.end_of_document < 0) return false;
+    return context_.documents.last_token(document_idx) == context_.end_of_document;
+  }
+
+  void rate(int64_t document_idx, int64_t num_tokens, int64_t num_own_tokens,
+            const RepeatedCharacters& characters) {
+    ReportedDocument document{document_idx, num_tokens, 0, "", ""};
+    bool is_repetitive = false;
+    findings_.longest.add(document);
+    const auto add = [&](TopDocuments& list, int64_t num_repeated, int64_t count,
+                         double suspicious_ratio) {
+      document.ratio = static_cast<double>(num_repeated) / static_cast<double>(count);
+      is_repetitive |= document.ratio >= suspicious_ratio;
+      if (num_repeated > 0) list.add(document);
+    };
+    if (characters.num_characters() >= kMinRatedCharacters)
+      add(findings_.repeated_characters, characters.num_repeated(), characters.num_characters(),
+          kRepetitiveCharacters);
+    if (num_own_tokens >= kMinRatedTokens)
+      add(findings_.repeated_tokens, runs_.num_repeated(), num_own_tokens, kRepetitiveTokens);
+    findings_.num_repetitive += is_repetitive;
+  }
+
+  const ReportContext& context_;
+  Findings& findings_;
+  RepeatedRuns runs_;
+  std::vector<int32_t> ids_;
+};
+
+}  // namespace
+
+bool is_longer(const ReportedDocument& a, const ReportedDocument& b) {
+  if (a.num_tokens != b.num_tokens) return a.num_tokens > b.num_tokens;
+  return a.document_idx < b.document_idx;
+}
+
+bool is_more_repetitive(const ReportedDocument& a, const ReportedDocument& b) {
+  return a.ratio != b.ratio ? a.ratio > b.ratio : a.document_idx < b.document_idx;
+}
+
+void Findings::add(const Findings& other) {
+  for (size_t k = 0; k < length_histogram.size(); ++k)
+    length_histogram[k] += other.length_histogram[k];
+  num_empty += other.num_empty;
+  num_text_bytes += other.num_text_bytes;
+  num_repetitive += other.num_repetitive;
+  longest.add_all(other.longest);
+  repeated_characters.add_all(other.repeated_characters);
+  repeated_tokens.add_all(other.repeated_tokens);
+  for (const auto& [input_idx, input] : other.inputs) {
+    inputs[input_idx].num_documents += input.num_documents;
+    inputs[input_idx].num_tokens += input.num_tokens;
+  }
+}
+
+Findings examine_documents(const ReportContext& context, int num_threads) {
+  Findings all;
+  std::mutex mutex;
+  for_each_range(context.documents.count(), num_threads, [&](int64_t begin, int64_t end) {
+    Findings findings;
+    DocumentExaminer examiner(context, findings);
+    for (int64_t i = begin; i < end; ++i) examiner.examine(i);
+    const std::lock_guard lock(mutex);
+    all.add(findings);
+  });
+  return all;
+}
+
+}  // namespace weft

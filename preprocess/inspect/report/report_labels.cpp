@@ -1,0 +1,42 @@
+#include "preprocess/inspect/report/report_labels.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "indexed_dataset/base/terminal/terminal_text.h"
+
+namespace weft {
+
+std::string first_characters(std::string_view text, size_t num_characters) {
+  const std::string first = first_columns(std::string(text), num_characters);
+  return first.size() < text.size() ? first + "..." : first;
+}
+
+std::vector<std::string> findings_of(const DataReport& report) {
+  const auto counted = [](int64_t count, const std::string& one, const std::string& many) {
+    return grouped(count) + " " + (count == 1 ? one : many);
+  };
+  std::vector<std::string> findings;
+  if (report.num_repetitive_documents > 0) {
+    findings.push_back(counted(report.num_repetitive_documents, "document", "documents") +
+                       " of almost nothing but repetition");
+  }
+  const double duplicates = share_of(report.duplicates.num_documents, report.num_documents);
+  if (duplicates >= kSuspiciousShare)
+    findings.push_back(percent(duplicates) + " of the documents are exact duplicates");
+  if (report.num_bad_lines.value_or(0) > 0)
+    findings.push_back(counted(*report.num_bad_lines, "bad line", "bad lines"));
+  const double empty = share_of(report.num_empty_documents, report.num_documents);
+  if (empty >= kSuspiciousShare) findings.push_back(percent(empty) + " of the documents are empty");
+  return findings;
+}
+
+std::string verdict_of(const DataReport& report) {
+  const std::vector<std::string> findings = findings_of(report);
+  if (findings.empty()) return "nothing suspicious";
+  return fmt::format("{} of findings: {}",
+                     findings.size() == 1 ? "1 kind" : fmt::format("{} kinds", findings.size()),
+                     fmt::join(findings, "; "));
+}
+
+}  // namespace weft

@@ -1,0 +1,341 @@
+// A lost or damaged .idx: what can be made again, what cannot, and what is never touched.
+#include "indexed_dataset/format/repair/repair.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <malloc.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <new>
+#include <random>
+
+#include "indexed_dataset/base/storage/file_io.h"
+#include "indexed_dataset/format/pair/writer.h"
+#include "indexed_dataset/format/repair/rebuild_index.h"
+#include "indexed_dataset/format/sidecars/dataset_manifest.h"
+#include "indexed_dataset/format/sidecars/source_map.h"
+#include "indexed_dataset/format/soundness/block_checksums.h"
+#include "indexed_dataset/format/soundness/kth_smallest.h"
+#include "tests/temporary_folder.h"
+
+namespace weft {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+namespace fs = std::filesystem;
+
+constexpr uint16_t kEod = 300;
+
+// As RLIMIT_DATA counts it.
+rlim_t private_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmData:")) return std::stoull(line.substr(7)) << 10;
+  }
+  return 0;
+}
+
+// A dataset with everything beside it; empty documents have lines of 11 bytes, others longer ones.
+class RepairTest : public ::testing::Test {
+ protected:
+  void write(const std::vector<std::vector<uint16_t>>& documents, bool with_eod = true) {
+    DatasetWriter writer(prefix_, TokenType::kUInt16);
+    std::vector<std::byte> entries;
+    int64_t line_at = 0, num_tokens = 0;
+    for (std::vector<uint16_t> tokens : documents) {
+      append_source_entry(entries, {0, line_at});
+      line_at += 11 + std::ssize(tokens);
+      if (with_eod && !tokens.empty()) tokens.push_back(kEod);
+      num_tokens += std::ssize(tokens);
+      const auto length = static_cast<int32_t>(tokens.size());
+      writer.append_documents(std::as_bytes(std::span(tokens)), std::span(&length, 1));
+    }
+    writer.finish();
+    OutputFile(sources_path(prefix_)).write_at(entries.data(), entries.size(), source_entry_at(0));
+    seal_source_map(sources_path(prefix_), std::ssize(documents), {"corpus.jsonl"});
+    write_file_atomically(
+        dataset_manifest_path(prefix_), R"({"options": {"append-eod": ")" +
+                                            std::string(with_eod ? "true" : "false") +
+                                            R"("}, "vocabulary": {"size": 301,
+        "vocab_file": "", "vocab_sha256": "", "merge_file": "", "merge_sha256": ""},
+        "dataset": {"documents": )" + std::to_string(documents.size()) +
+                                            R"(, "tokens": )" + std::to_string(num_tokens) + "}}");
+    const std::vector<DatasetFile> files = {
+        {".bin", prefix_.string() + ".bin"}, {".idx", idx()}, {".sources", sources_path(prefix_)}};
+    write_block_checksums(checksums_path(prefix_), files, 1);
+    sound_ = read_file(idx());
+  }
+  fs::path idx() const { return prefix_.string() + ".idx"; }
+  // Puts these bytes in the place of the .idx; what an earlier repair has kept is gone.
+  void damage(const std::string& bytes) {
+    remove_file(idx().string() + ".damaged");
+    write_file_atomically(idx(), bytes);
+  }
+  RepairReport repair(std::optional<int64_t> eod = {}, std::optional<int64_t> token_bytes = {}) {
+    return repair_dataset({prefix_, eod, token_bytes, 2});
+  }
+  std::string refusal() {
+    try {
+      repair();
+    } catch (const std::runtime_error& error) {
+      return error.what();
+    }
+    return "(nothing was thrown)";
+  }
+
+  const TemporaryFolder folder_{memory_folder()};
+  const fs::path prefix_ = folder_.path() / "d";
+  std::string sound_;
+};
+
+TEST_F(RepairTest, ALostIndexIsMadeFromEndsOfDocuments) {
+  write({{1, 2, 3}, {4}, {5, 6}});
+  remove_file(idx());
+  const RepairReport report = repair();
+  EXPECT_EQ(read_file(idx()), sound_);
+  EXPECT_TRUE(report.is_proven);
+  EXPECT_THAT(report.how, HasSubstr("3 end-of-document tokens (300)"));
+  EXPECT_THAT(report.other_problems, IsEmpty());
+  EXPECT_TRUE(repair().was_sound);
+}
+
+TEST_F(RepairTest, EmptyDocumentsAreTheShortestLines) {
+  write({{}, {1, 2, 3}, {}, {}, {4}, {5, 6}});
+  remove_file(idx());
+  EXPECT_TRUE(repair().is_proven);
+  EXPECT_EQ(read_file(idx()), sound_);
+  // The line of the last document of an input has no known end.
+  write({{}, {1, 2, 3}, {}});
+  remove_file(idx());
+  EXPECT_THAT(refusal(), HasSubstr("where the empty documents stand cannot be told"));
+  // Without proof an order of empty documents is a guess.
+  write({{}, {1, 2, 3}, {4}});
+  remove_file(idx());
+  remove_file(checksums_path(prefix_));
+  EXPECT_THAT(refusal(), HasSubstr("a guess that only a checksum"));
+  EXPECT_FALSE(fs::exists(idx()));
+}
+
+TEST_F(RepairTest, WithoutChecksumsTheCountsMustFit) {
+  write({{1, 2, 3}, {4}, {5, 6}});
+  remove_file(idx());
+  remove_file(checksums_path(prefix_));
+  EXPECT_FALSE(repair().is_proven);
+  EXPECT_EQ(read_file(idx()), sound_);
+  write({{1, kEod, 3}, {4}});  // the token stands within a text, too
+  remove_file(idx());
+  EXPECT_THAT(refusal(), HasSubstr("3 documents by token 300, the manifest or .sources says 2"));
+}
+
+TEST_F(RepairTest, WithoutManifestTheTokenIsTold) {
+  write({{1, 2, 3}, {4}});
+  remove_file(idx());
+  remove_file(dataset_manifest_path(prefix_));
+  EXPECT_THAT(refusal(), HasSubstr("give --token-bytes and --eod-id"));
+  EXPECT_TRUE(repair(kEod, 2).is_proven);
+  EXPECT_EQ(read_file(idx()), sound_);
+}
+
+TEST_F(RepairTest, WithoutManifestTheSourcesCountTheDocuments) {
+  write({{1, 2, 3}, {}, {4}, {5, 6, 7, 8}});
+  for (const fs::path& file : {checksums_path(prefix_), dataset_manifest_path(prefix_)})
+    remove_file(file);
+  damage(sound_.substr(0, 40));
+  try {
+    repair(kEod, 2);
+    FAIL() << "made an index of " << read_file(idx()).size() << " bytes";
+  } catch (const std::runtime_error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("the sources of 1 empty documents: is a guess"));
+  }
+  EXPECT_EQ(read_file(idx()), sound_.substr(0, 40));
+}
+
+TEST_F(RepairTest, WhatAnEarlierRepairHasKeptIsNotReplaced) {
+  write({{1, 2, 3}, {4}});
+  damage(sound_.substr(0, 40));
+  write_file_atomically(idx().string() + ".damaged", "the first one");
+  EXPECT_THROW(repair(), std::invalid_argument);
+  EXPECT_EQ(read_file(idx().string() + ".damaged"), "the first one");
+  EXPECT_EQ(read_file(idx()), sound_.substr(0, 40));
+}
+
+TEST_F(RepairTest, SaysWhatCannotBeMadeAgain) {
+  write({{1, 2, 3}, {4}}, /*with_eod=*/false);
+  remove_file(idx());
+  EXPECT_THAT(refusal(), HasSubstr("made without --append-eod"));
+  EXPECT_FALSE(fs::exists(idx()));
+  write({{1, 2, 3}, {4}});
+  remove_file(idx());
+  OutputFile(prefix_.string() + ".bin", true).truncate(8);
+  EXPECT_THAT(refusal(), HasSubstr("do not fit the 6 tokens"));
+  remove_file(prefix_.string() + ".bin");
+  EXPECT_THAT(refusal(), HasSubstr("tokens cannot be made again"));
+}
+
+TEST_F(RepairTest, ASoundIndexIsNotTouched) {
+  write({{1, 2, 3}, {}, {4}});
+  OutputFile(prefix_.string() + ".bin", true).write_at("\x07", 1, 0);
+  const auto before = fs::last_write_time(idx());
+  const RepairReport report = repair();
+  EXPECT_TRUE(report.was_sound);
+  EXPECT_THAT(report.other_problems, ElementsAre(HasSubstr("d.bin: block 0")));
+  EXPECT_EQ(fs::last_write_time(idx()), before);
+  // Even where .bin is cut off, and the two contradict each other.
+  OutputFile(prefix_.string() + ".bin", true).truncate(4);
+  EXPECT_TRUE(repair().was_sound);
+  EXPECT_EQ(read_file(idx()), sound_);
+}
+
+TEST_F(RepairTest, EveryFlippedBitOfAnIndexIsMended) {
+  for (const bool with_eod : {true, false}) {
+    write({{1, 2, 3}, {}, {4}, {5, 6, 7, 8}, {9}}, with_eod);
+    for (size_t bit = 0; bit < 8 * sound_.size(); ++bit) {
+      std::string damaged = sound_;
+      damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
+      damage(damaged);
+      const RepairReport report = repair();
+      ASSERT_TRUE(report.is_proven) << bit;
+      ASSERT_EQ(read_file(idx()), sound_) << bit;
+      ASSERT_EQ(read_file(idx().string() + ".damaged"), damaged);
+    }
+  }
+}
+
+TEST_F(RepairTest, ACutOrOverwrittenIndexIsMendedWhileOneOfTwoCopiesIsThere) {
+  // Without ends of documents: only the damaged file itself can help.
+  write({{1, 2, 3}, {4}, {5, 6, 7, 8}, {9}}, /*with_eod=*/false);
+  const size_t lengths_end = 34 + 4 * 4;
+  for (size_t size = lengths_end; size < sound_.size(); ++size) {
+    damage(sound_.substr(0, size));
+    ASSERT_TRUE(repair().is_proven) << size;
+    ASSERT_EQ(read_file(idx()), sound_);
+  }
+  for (const auto& [begin, end] :
+       {std::pair<size_t, size_t>{0, 34 + 16}, {34 + 16, sound_.size()}}) {
+    std::string damaged = sound_;
+    for (size_t i = begin; i < end; ++i) damaged[i] = '\x5a';
+    damage(damaged);
+    ASSERT_TRUE(repair().is_proven) << begin;
+    ASSERT_EQ(read_file(idx()), sound_);
+  }
+  const std::string garbage(sound_.size(), 'x');
+  damage(garbage);
+  EXPECT_THAT(refusal(), HasSubstr("too much of"));
+  EXPECT_EQ(read_file(idx()), garbage);
+}
+
+// Tokens of 2 bytes read as ones of 4 made an .idx that the next repair called sound.
+TEST_F(RepairTest, AWrongSizeOfTokensIsRefused) {
+  write({{1, 2, 3, 4, 5, 1000}, {4, 2}, {9, 2, 1}});
+  for (const fs::path& file :
+       {fs::path(idx()), checksums_path(prefix_), dataset_manifest_path(prefix_)}) {
+    remove_file(file);
+  }
+  EXPECT_THROW(repair(std::nullopt, 4), std::runtime_error);
+  EXPECT_FALSE(fs::exists(idx()));
+  EXPECT_FALSE(repair(kEod, 2).was_sound);
+  EXPECT_EQ(read_file(idx()), sound_);
+}
+
+// It took 16 bytes of memory for each document.
+TEST_F(RepairTest, MemoryDoesNotGrowWithDocuments) {
+  constexpr int64_t kDocuments = 1'500'000;
+  const std::vector<uint16_t> two = {1, kEod};
+  {
+    DatasetWriter writer(prefix_, TokenType::kUInt16);
+    std::vector<std::byte> entries;
+    for (int64_t i = 0; i < kDocuments; ++i) {
+      const bool is_empty = i % 3 == 0;
+      append_source_entry(entries, {0, 100 * i - (is_empty ? 0 : 50)});
+      const int32_t length = is_empty ? 0 : 2;
+      writer.append_documents(std::as_bytes(std::span(two).first(static_cast<size_t>(length))),
+                              std::span(&length, 1));
+    }
+    writer.finish();
+    OutputFile(sources_path(prefix_)).write_at(entries.data(), entries.size(), source_entry_at(0));
+  }
+  seal_source_map(sources_path(prefix_), kDocuments, {"corpus.jsonl"});
+  const std::vector<DatasetFile> files = {{".idx", idx()}};
+  write_block_checksums(checksums_path(prefix_), files, 1);
+  write_file_atomically(dataset_manifest_path(prefix_), R"({"options": {"append-eod": "true"},
+      "vocabulary": {"size": 301, "vocab_file": "", "vocab_sha256": "", "merge_file": "",
+      "merge_sha256": ""}, "dataset": {"documents": 1500000, "tokens": 2000000}})");
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers take memory of their own";
+#endif
+  for (const bool is_lost : {true, false}) {
+    if (is_lost) {
+      remove_file(idx());
+    } else {
+      OutputFile(idx(), /*keep=*/true).write_at("xxxxxxxx", 8, 34);
+    }
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::malloc_trim(0);
+      // Private memory; what is mapped of files does not count.
+      const rlimit limit{private_bytes() + (20 << 20), RLIM_INFINITY};
+      ::setrlimit(RLIMIT_DATA, &limit);
+      try {
+        ::_exit(repair().is_proven ? 0 : 1);
+      } catch (const std::bad_alloc&) {
+        ::_exit(9);
+      } catch (...) {
+        ::_exit(2);
+      }
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 0) << is_lost;
+  }
+}
+
+TEST(KthSmallest, IsThatOfTheSortedNumbers) {
+  std::mt19937_64 random(20261122);
+  for (int round = 0; round < 60; ++round) {
+    std::vector<int64_t> values(1 + random() % 12);
+    const int most_bits = static_cast<int>(random() % 64);
+    for (int64_t& value : values) {
+      value = static_cast<int64_t>(random() >> 1 >> (63 - most_bits));
+      if (random() % 8 == 0) value = most_bits == 63 ? INT64_MAX : values[0];
+    }
+    std::vector<int64_t> sorted = values;
+    std::sort(sorted.begin(), sorted.end());
+    for (size_t k = 0; k < values.size(); ++k) {
+      const auto value_of = [&](int64_t i) { return values[static_cast<size_t>(i)]; };
+      ASSERT_EQ(kth_smallest(std::ssize(values), static_cast<int64_t>(k), value_of), sorted[k]);
+    }
+  }
+}
+
+TEST(RebuildIndex, EndsOfDocumentsDoNotDependOnThreadsOrBlocks) {
+  const TemporaryFolder folder;
+  std::vector<int32_t> tokens(600000, 1);  // 2.4 MB: three blocks
+  for (const size_t end : {0, 1, 262143, 262144, 524288, 599999}) tokens[end] = 70000;
+  write_file_atomically(folder.path() / "b",
+                        {reinterpret_cast<const char*>(tokens.data()), 4 * tokens.size()});
+  for (const int threads : {1, 3}) {
+    IndexDraft draft(folder.path() / "idx");
+    draft.restart(TokenType::kInt32);
+    ASSERT_TRUE(add_lengths_by_end_of_document(folder.path() / "b", TokenType::kInt32, 70000,
+                                               threads, draft));
+    int64_t bound = 0;
+    ASSERT_TRUE(draft.finish(7, [&] { return bound++; }));
+    const std::string idx = read_file(draft.path());
+    std::vector<int32_t> lengths(6);
+    std::memcpy(lengths.data(), idx.data() + 34, 24);
+    EXPECT_THAT(lengths, ElementsAre(1, 1, 262142, 1, 262144, 75711));
+  }
+  IndexDraft draft(folder.path() / "idx");
+  EXPECT_FALSE(add_lengths_by_end_of_document(folder.path() / "b", TokenType::kInt32, 5, 1, draft));
+}
+
+}  // namespace
+}  // namespace weft

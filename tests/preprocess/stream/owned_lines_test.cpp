@@ -1,0 +1,264 @@
+// Lines that a range owns, against their definition: a line belongs to the range in which the byte
+// before its first one lies, the first line to the first range.
+#include "preprocess/stream/owned_lines.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <fstream>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "indexed_dataset/base/process/exit_code.h"
+#include "preprocess/ledger/work_plan.h"
+#include "preprocess/rank/task_reader.h"
+#include "tests/preprocess/compressed/compressors.h"
+#include "tests/temporary_folder.h"
+
+namespace weft {
+namespace {
+
+// Gives at most `step` bytes a read.
+class Text final : public ByteSource {
+ public:
+  Text(std::string text, size_t step) : text_(std::move(text)), step_(step) {}
+  size_t read(char* data, size_t size_bytes) override {
+    const size_t count = std::min({size_bytes, step_, text_.size() - position_});
+    std::copy_n(text_.data() + position_, count, data);
+    position_ += count;
+    return count;
+  }
+  int64_t num_bytes_taken() const override { return static_cast<int64_t>(position_); }
+
+ private:
+  std::string text_;
+  size_t step_, position_ = 0;
+};
+
+struct Line {
+  size_t begin, end;  // its line end included
+};
+
+std::vector<Line> lines_of(const std::string& text) {
+  std::vector<Line> lines;
+  for (size_t begin = 0; begin < text.size();) {
+    size_t end = text.find_first_of("\r\n", begin);
+    if (end == std::string::npos) {
+      end = text.size();
+    } else {
+      end += text.compare(end, 2, "\r\n") == 0 ? 2 : 1;
+    }
+    lines.push_back({begin, end});
+    begin = end;
+  }
+  return lines;
+}
+
+// The lines of the range [begin, end), and where the first of them begins (end if there is none).
+Line owned(const std::vector<Line>& lines, size_t begin, size_t end) {
+  Line all{end, end};
+  bool has_any = false;
+  for (const Line& line : lines) {
+    const size_t byte_before = line.begin == 0 ? 0 : line.begin - 1;
+    if (byte_before < begin || byte_before >= end) continue;
+    if (!has_any) all.begin = line.begin;
+    all.end = line.end;
+    has_any = true;
+  }
+  if (!has_any) all.end = all.begin;
+  return all;
+}
+
+std::string read_all(ByteSource& source, size_t size_bytes) {
+  std::string text, block(size_bytes, '\0');
+  while (const size_t got = source.read(block.data(), size_bytes)) text.append(block, 0, got);
+  EXPECT_EQ(source.read(block.data(), size_bytes), 0U);
+  return text;
+}
+
+void check_range(const std::string& text, size_t begin, size_t end, size_t step, size_t read_size) {
+  const Line want = owned(lines_of(text), begin, end);
+  OwnedLines::OpenRest open_rest;
+  if (end < text.size()) {
+    open_rest = [&] { return std::make_unique<Text>(text.substr(end), step); };
+  }
+  OwnedLines lines(std::make_unique<Text>(text.substr(begin, end - begin), step), open_rest,
+                   begin == 0);
+  ASSERT_EQ(read_all(lines, read_size), text.substr(want.begin, want.end - want.begin))
+      << "range " << begin << " to " << end << ", steps of " << step << ", reads of " << read_size;
+  EXPECT_EQ(lines.num_range_bytes(), static_cast<int64_t>(end - begin));
+  if (want.end > want.begin) {
+    EXPECT_EQ(lines.first_offset_bytes(), static_cast<int64_t>(want.begin - begin));
+  }
+}
+
+// Every text of few letters, every range, every size of reads: nothing is left to chance here.
+TEST(OwnedLines, AllShortTexts) {
+  constexpr char kLetters[] = {'a', '\n', '\r'};
+  for (size_t length = 1; length <= 6; ++length) {
+    size_t count = 1;
+    for (size_t i = 0; i < length; ++i) count *= 3;
+    for (size_t code = 0; code < count; ++code) {
+      std::string text;
+      for (size_t rest = code; text.size() < length; rest /= 3) text += kLetters[rest % 3];
+      for (size_t begin = 0; begin < length; ++begin) {
+        for (size_t end = begin + 1; end <= length; ++end) {
+          for (size_t step = 1; step <= 3; ++step) {
+            check_range(text, begin, end, step, 1 + (code + step) % 7);
+            if (HasFatalFailure()) return;
+          }
+        }
+      }
+    }
+  }
+}
+
+std::string random_text(std::mt19937& random, size_t max_bytes, size_t max_line_bytes) {
+  std::string text;
+  const size_t size = random() % max_bytes + 1;
+  while (text.size() < size) {
+    text.append(random() % 4 == 0 ? random() % max_line_bytes : random() % 8, 'x');
+    constexpr const char* kEnds[] = {"\n", "\r\n", "\r", "\n\n", "\r\r\n"};
+    text += kEnds[random() % 5];
+  }
+  if (random() % 2 == 0) text.resize(size);
+  return text;
+}
+
+TEST(OwnedLines, RangesOfRandomTextsMakeTheWhole) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 300; ++round) {
+    const std::string text = random_text(random, 200, 60);
+    for (size_t cut = 1; cut < text.size(); ++cut) {
+      const size_t step = random() % 7 + 1, read_size = random() % 7 + 1;
+      check_range(text, 0, cut, step, read_size);
+      check_range(text, cut, text.size(), step, read_size);
+      const size_t other = cut + random() % (text.size() - cut) + 1;
+      check_range(text, cut, other, step, read_size);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST(OwnedLines, LinesLongerThanItsBlocks) {
+  std::mt19937 random(2);
+  for (int round = 0; round < 20; ++round) {
+    const std::string text = random_text(random, 400'000, 300'000);
+    const size_t begin = random() % text.size(), end = begin + random() % (text.size() - begin) + 1;
+    check_range(text, begin, end, random() % 100'000 + 1, random() % 100'000 + 1);
+    if (HasFatalFailure()) return;
+  }
+}
+
+// A task that is read to some place, and from there by another reader, gives the same lines.
+class TaskReading : public ::testing::Test {
+ protected:
+  void write_input(const std::string& bytes) { std::ofstream(path_, std::ios::binary) << bytes; }
+  // Reads task by task; begins each chunk anew where `restart` says so.
+  std::string read_tasks(int64_t task_bytes, size_t chunk_bytes, std::mt19937* random) {
+    const WorkPlan plan = plan_work({path_}, task_bytes);
+    num_tasks_ = std::ssize(plan.tasks);
+    const std::atomic<bool> cancelled{false};
+    LongLineGate gate(1 << 20);
+    WindowBudget windows({.total = 1 << 20, .max = 1 << 20, .free = 1024});
+    RankOptions options;
+    options.chunk_bytes = chunk_bytes;
+    std::string text;
+    int64_t range_bytes = 0;
+    for (const Task& task : plan.tasks) {
+      int64_t next = 0;
+      auto reader =
+          std::make_unique<TaskReader>(plan, task, next, options, gate, windows, cancelled);
+      LineChunk chunk;
+      while (reader->next(chunk)) {
+        // Where the text stands in its task: the lines begin behind the earlier tasks' bytes.
+        EXPECT_EQ(range_bytes + chunk.offset_bytes, static_cast<int64_t>(text.size()));
+        text += chunk.text();
+        next = reader->next_offset_bytes();
+        if (random != nullptr && (*random)() % 2 == 0) {
+          reader.reset();  // releases its window
+          reader =
+              std::make_unique<TaskReader>(plan, task, next, options, gate, windows, cancelled);
+        }
+      }
+      range_bytes += reader->num_range_bytes();
+    }
+    EXPECT_EQ(range_bytes, static_cast<int64_t>(text.size()));
+    return text;
+  }
+
+  TemporaryFolder folder_;
+  std::string path_ = folder_.path() / "in";
+  int64_t num_tasks_ = 0;
+};
+
+TEST_F(TaskReading, PlainFilesFromAnyPlace) {
+  std::mt19937 random(3);
+  for (int round = 0; round < 60; ++round) {
+    const std::string text = random_text(random, 600, 100);
+    write_input(text);
+    for (const int64_t task_bytes : {1, 2, 3, 7, 50, 1000}) {
+      ASSERT_EQ(read_tasks(task_bytes, random() % 40 + 1, &random), text) << task_bytes;
+    }
+  }
+}
+
+TEST_F(TaskReading, CompressedFilesFromAnyPlace) {
+  std::mt19937 random(4);
+  std::vector<std::string> texts;
+  std::string text;
+  for (int i = 0; i < 6; ++i) {
+    texts.push_back(random_text(random, 1'200'000, 2'000));
+    texts.back().resize(700'000, 'y');  // frames end in the middle of lines
+    text += texts.back();
+  }
+  for (const std::string& bytes :
+       {zstd_seekable(texts), pzstd(texts), xz_blocks(texts), gzip(text)}) {
+    write_input(bytes);
+    EXPECT_EQ(read_tasks(1, 100'000, &random), text);
+    EXPECT_EQ(read_tasks(1, 300'000, nullptr), text);
+  }
+}
+
+// Each time the whole task is decoded again, and its lines go on where they were.
+TEST_F(TaskReading, WindowsThatGrow) {
+  std::mt19937 random(7);
+  std::string text, frames, blocks, unknown;
+  for (const int log : {10, 11, 14, 12, 17, 20}) {
+    const std::string part = random_text(random, 400'000, 2'000);
+    text += part;
+    frames += zstd_of_unknown_size(part, true, log);
+    XzOptions options{.claimed_dictionary_bytes = uint32_t{1} << std::max(log, 16)};
+    blocks += xz_blocks({part}, options);
+    options.block_sizes_in_headers = false;
+    unknown += xz_blocks({part}, options);
+  }
+  for (const std::string& bytes : {frames, blocks, unknown}) {
+    write_input(bytes);
+    EXPECT_EQ(read_tasks(1 << 30, 100'000, nullptr), text);
+    EXPECT_EQ(read_tasks(1, 30'000, &random), text);
+  }
+  write_input(frames + zstd_of_unknown_size("more than there may be", true, 21));
+  EXPECT_THROW(read_tasks(1, 100'000, nullptr), LimitExceeded);
+}
+
+// Incompressible enough that frames are large: cut into several tasks indeed.
+TEST_F(TaskReading, PartsOfCompressedFilesAreTasks) {
+  std::vector<std::string> texts;
+  std::string text;
+  for (uint32_t i = 0; i < 5; ++i) {
+    texts.push_back(some_text(i, 900'000));
+    text += texts.back();
+  }
+  for (const std::string& bytes : {zstd_seekable(texts), xz_blocks(texts)}) {
+    write_input(bytes);
+    std::mt19937 random(5);
+    EXPECT_EQ(read_tasks(1, 100'000, &random), text);
+    EXPECT_GT(num_tasks_, 1);
+  }
+}
+
+}  // namespace
+}  // namespace weft
