@@ -171,7 +171,7 @@ void Vocabulary::add_merge(std::string_view line, const std::string& where) {
   const std::optional<int32_t> left_id = left ? find(*left) : std::nullopt;
   const std::optional<int32_t> right_id = right ? find(*right) : std::nullopt;
   const std::optional<int32_t> result = left_id && right_id ? find(*left + *right) : std::nullopt;
-  if (!result) {
+  if (!left_id || !right_id || !result) {
     const std::string_view missing = !left_id    ? line.substr(0, space)
                                      : !right_id ? line.substr(space + 1)
                                                  : std::string_view("the two joined");
