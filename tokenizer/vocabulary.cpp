@@ -168,21 +168,21 @@ void Vocabulary::add_merge(std::string_view line, const std::string& where) {
   }
   const std::optional<std::string> left = from_printable(line.substr(0, space));
   const std::optional<std::string> right = from_printable(line.substr(space + 1));
-  const std::optional<int32_t> left_id = left ? find(*left) : std::nullopt;
-  const std::optional<int32_t> right_id = right ? find(*right) : std::nullopt;
-  const std::optional<int32_t> result = left_id && right_id ? find(*left + *right) : std::nullopt;
-  if (!left_id || !right_id || !result) {
-    const std::string_view missing = !left_id    ? line.substr(0, space)
-                                     : !right_id ? line.substr(space + 1)
-                                                 : std::string_view("the two joined");
+  const int32_t left_id = left ? find(*left).value_or(-1) : -1;
+  const int32_t right_id = right ? find(*right).value_or(-1) : -1;
+  const int32_t result = left_id >= 0 && right_id >= 0 ? find(*left + *right).value_or(-1) : -1;
+  if (result < 0) {
+    const std::string_view missing = left_id < 0    ? line.substr(0, space)
+                                     : right_id < 0 ? line.substr(space + 1)
+                                                    : std::string_view("the two joined");
     fail(where, "merge '" + std::string(line) + "': " + std::string(missing) + " is no entry of " +
                     vocab_file_.string() + "; do both files belong to the same vocabulary?");
   }
   const auto rank = static_cast<uint32_t>(merges_.size());
-  if (!index_->merges.add(*left_id, *right_id, {rank, *result})) {
+  if (!index_->merges.add(left_id, right_id, {rank, result})) {
     fail(where, "merge '" + std::string(line) + "' stands in the file twice");
   }
-  merges_.push_back({*left_id, *right_id, *result});
+  merges_.push_back({left_id, right_id, result});
 }
 
 void Vocabulary::check_that_merges_make_every_entry() const {
