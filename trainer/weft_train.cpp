@@ -12,10 +12,11 @@
 #include "indexed_dataset/base/storage/bus_error.h"
 #include "kernels/backend.h"
 #include "trainer/command_line/command_line.h"
-#include "trainer/measure_devices.h"
+#include "trainer/loop/train_loop.h"
+#include "trainer/plan/dry_run.h"
+#include "trainer/plan/measure_devices.h"
 #include "trainer/problems/problems.h"
 #include "trainer/ranks/join_ranks.h"
-#include "trainer/train_loop.h"
 
 namespace {
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "indexed_dataset/base/storage/file_io.h"
-#include "trainer/checkpoint/architecture.h"
 #include "trainer/checkpoint/checkpoint.h"
+#include "trainer/resume/architecture.h"
 #include "trainer/step/trainer.h"
 
 int main(int argc, char** argv) {

@@ -1,7 +1,7 @@
 // The configuration of a small run, its data, and what its checkpoint says.
 #pragma once
 
-#include "trainer/checkpoint/resume.h"
+#include "trainer/resume/resume.h"
 
 namespace weft {
 

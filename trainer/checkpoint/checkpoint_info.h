@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "trainer/data/data_identity.h"
+#include "trainer/identity/data_identity.h"
 #include "trainer/step/training_state.h"
 
 namespace weft {

@@ -7,7 +7,7 @@
 
 #include "trainer/config/config.h"
 #include "trainer/data/batch_schedule.h"
-#include "trainer/data/run_vocabulary.h"
+#include "trainer/identity/run_vocabulary.h"
 
 namespace weft {
 

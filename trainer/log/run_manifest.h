@@ -20,7 +20,7 @@
 #include "indexed_dataset/order/samples/cyclic_order.h"
 #include "indexed_dataset/run_record/unseen_documents.h"
 #include "trainer/config/config.h"
-#include "trainer/data/data_identity.h"
+#include "trainer/identity/data_identity.h"
 
 namespace weft {
 

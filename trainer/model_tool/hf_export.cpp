@@ -4,15 +4,15 @@
 #include "indexed_dataset/base/storage/file_io.h"
 #include "indexed_dataset/base/storage/sha256.h"
 #include "kernels/elements.h"
-#include "trainer/checkpoint/architecture.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/checkpoint_reader.h"
 #include "trainer/checkpoint/safetensors.h"
-#include "trainer/data/json_file.h"
-#include "trainer/data/run_vocabulary.h"
+#include "trainer/identity/json_file.h"
+#include "trainer/identity/run_vocabulary.h"
 #include "trainer/model_tool/hf_config.h"
-#include "trainer/model_tool/hf_gpt2.h"
+#include "trainer/model_tool/hf_folder.h"
 #include "trainer/model_tool/hf_layout.h"
+#include "trainer/resume/architecture.h"
 
 namespace weft {
 
@@ -169,7 +169,7 @@ std::pair<fs::path, fs::path> find_tokenizer_files(const CheckpointInfo& checkpo
       what + ", for the tokenizer files; give --vocab-file and --merge-file, or --no-tokenizer");
 }
 
-void export_hf_gpt2(const HfExport& options) {
+void export_hf(const HfExport& options) {
   const CheckpointInfo info = read_checkpoint_info(options.load, options.iteration);
   const ModelShape shape = shape_from(info.architecture);
   hf_model(shape);  // throws for a model that no format of theirs holds, before anything is written

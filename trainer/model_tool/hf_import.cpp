@@ -12,13 +12,13 @@
 #include "indexed_dataset/base/storage/sha256.h"
 #include "kernels/bfloat16.h"
 #include "kernels/float16.h"
-#include "trainer/checkpoint/architecture.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/safetensors.h"
-#include "trainer/data/json_file.h"
+#include "trainer/identity/json_file.h"
 #include "trainer/model_tool/hf_config.h"
-#include "trainer/model_tool/hf_gpt2.h"
+#include "trainer/model_tool/hf_folder.h"
 #include "trainer/model_tool/hf_layout.h"
+#include "trainer/resume/architecture.h"
 
 namespace weft {
 
@@ -189,7 +189,7 @@ void import_folder(const HfImport& options) {
 
 }  // namespace
 
-void import_hf_gpt2(const HfImport& options) {
+void import_hf(const HfImport& options) {
   try {
     import_folder(options);
   } catch (const Json::exception& error) {

@@ -10,9 +10,9 @@
 #include "indexed_dataset/base/terminal/messages.h"
 #include "indexed_dataset/base/terminal/terminal_text.h"
 #include "trainer/checkpoint/checkpoint.h"
-#include "trainer/checkpoint/choose_checkpoint.h"
 #include "trainer/model_tool/compare_checkpoints.h"
-#include "trainer/model_tool/hf_gpt2.h"
+#include "trainer/model_tool/hf_folder.h"
+#include "trainer/resume/choose_checkpoint.h"
 
 namespace weft {
 namespace {
@@ -80,7 +80,7 @@ class ExportCommand final : public Command {
       std::tie(job.vocab_file, job.merge_file) =
           find_tokenizer_files(read_checkpoint_info(job.load, job.iteration));
     }
-    export_hf_gpt2(job);
+    export_hf(job);
     fmt::print("exported iteration {} of {} to {}\n", job.iteration, escape_message(load_.folder),
                escape_message(output_));
     return static_cast<int>(ExitCode::kDone);
@@ -116,9 +116,9 @@ class ImportCommand final : public Command {
     if (latest_iteration(save_) || !stored_iterations(save_).empty()) {
       throw std::invalid_argument(save_ + " already holds checkpoints; import into another folder");
     }
-    import_hf_gpt2({.input = input_,
-                    .save = save_,
-                    .make_vocab_size_divisible_by = make_vocab_size_divisible_by_});
+    import_hf({.input = input_,
+               .save = save_,
+               .make_vocab_size_divisible_by = make_vocab_size_divisible_by_});
     const std::string folder = escape_message(save_);
     fmt::print("imported {} to {}; start from it with weft-train --load {}\n",
                escape_message(input_), folder, folder);

@@ -12,9 +12,9 @@
 #include "tests/preprocess/inspect/inspect_run.h"
 #include "tests/trainer/recording_backend.h"
 #include "trainer/command_line/command_line.h"
+#include "trainer/loop/train_loop.h"
 #include "trainer/problems/problems.h"
 #include "trainer/ranks/join_ranks.h"
-#include "trainer/train_loop.h"
 
 namespace weft {
 

@@ -15,9 +15,9 @@
 #include "indexed_dataset/base/storage/file_io.h"
 #include "kernels/elements.h"
 #include "tests/indexed_dataset/nested_json.h"
-#include "trainer/checkpoint/choose_checkpoint.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/model_tool/compare_checkpoints.h"
+#include "trainer/resume/choose_checkpoint.h"
 
 #define XXH_INLINE_ALL
 #include <fmt/format.h>

@@ -7,7 +7,7 @@
 
 #include "tests/trainer/counting_backend.h"
 #include "tests/trainer/model_fixture.h"
-#include "trainer/memory_advice.h"
+#include "trainer/plan/memory_advice.h"
 
 namespace weft {
 namespace {

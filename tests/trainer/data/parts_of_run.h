@@ -11,10 +11,10 @@
 #include "indexed_dataset/base/storage/file_io.h"
 #include "tests/trainer/tiny_dataset.h"
 #include "trainer/checkpoint/manifest.h"
-#include "trainer/checkpoint/resume.h"
 #include "trainer/data/batch_schedule.h"
 #include "trainer/data/data_loader.h"
-#include "trainer/train_setup.h"
+#include "trainer/plan/train_setup.h"
+#include "trainer/resume/resume.h"
 
 namespace weft {
 

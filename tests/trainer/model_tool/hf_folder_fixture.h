@@ -16,10 +16,10 @@
 
 #include "indexed_dataset/base/storage/file_io.h"
 #include "tests/trainer/model_fixture.h"
-#include "trainer/checkpoint/architecture.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/safetensors.h"
-#include "trainer/model_tool/hf_gpt2.h"
+#include "trainer/model_tool/hf_folder.h"
+#include "trainer/resume/architecture.h"
 
 namespace weft {
 
@@ -31,7 +31,7 @@ class HfFolder : public ::testing::Test {
     golden_ = std::filesystem::path(source_dir ? source_dir : ".") / "tests/golden/trainer" / name;
     dir_ = std::filesystem::temp_directory_path() / ("weft-" + name + std::to_string(getpid()));
   }
-  void SetUp() override { import_hf_gpt2({golden_, dir_ / "ckpt", 128}); }
+  void SetUp() override { import_hf({golden_, dir_ / "ckpt", 128}); }
   void TearDown() override { std::filesystem::remove_all(dir_); }
 
   ModelShape imported_shape() const {
@@ -68,7 +68,7 @@ class HfFolder : public ::testing::Test {
   // Exports what was imported; all tensors and these fields of config.json are as they were. Returns
   // config.json.
   nlohmann::json expect_round_trip(std::initializer_list<const char*> fields) {
-    export_hf_gpt2({.load = dir_ / "ckpt", .output = dir_ / "out"});
+    export_hf({.load = dir_ / "ckpt", .output = dir_ / "out"});
     const SafetensorsFile before(golden_ / "model.safetensors");
     const SafetensorsFile after(dir_ / "out/model.safetensors");
     EXPECT_EQ(before.entries().size(), after.entries().size());
@@ -98,7 +98,7 @@ class HfFolder : public ::testing::Test {
     std::filesystem::remove_all(dir_ / "other");
     save_checkpoint(dir_ / "other", info, {}, *create_cpu_backend(1));
     try {
-      export_hf_gpt2({.load = dir_ / "other", .output = dir_ / "out"});
+      export_hf({.load = dir_ / "other", .output = dir_ / "out"});
     } catch (const std::runtime_error& error) {
       EXPECT_FALSE(std::filesystem::exists(dir_ / "out"));
       return error.what();
@@ -113,7 +113,7 @@ class HfFolder : public ::testing::Test {
     std::ofstream(dir_ / "hf/config.json") << config;
     std::filesystem::copy(golden_ / "model.safetensors", dir_ / "hf");
     try {
-      import_hf_gpt2({dir_ / "hf", dir_ / "ckpt2", 128});
+      import_hf({dir_ / "hf", dir_ / "ckpt2", 128});
     } catch (const std::runtime_error& error) {
       return error.what();
     }

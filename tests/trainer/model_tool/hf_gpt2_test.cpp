@@ -1,5 +1,3 @@
-#include "trainer/model_tool/hf_gpt2.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -13,6 +11,7 @@
 #include "tests/indexed_dataset/nested_json.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/safetensors.h"
+#include "trainer/model_tool/hf_folder.h"
 #include "trainer/model_tool/hf_layout.h"
 
 namespace weft {
@@ -108,7 +107,7 @@ class HfGpt2 : public ::testing::Test {
 
   std::string import_error() {
     try {
-      import_hf_gpt2({dir_ / "hf", dir_ / "ckpt", 128});
+      import_hf({dir_ / "hf", dir_ / "ckpt", 128});
     } catch (const std::runtime_error& error) {
       return error.what();
     }
@@ -123,9 +122,9 @@ TEST_F(HfGpt2, TensorsAreByteIdenticalAfterARoundTrip) {
        {std::pair<std::string, bool>{"", true}, {"transformer.", true}, {"transformer.", false}}) {
     fs::remove_all(dir_);
     write_hf(prefix, {{"tie_word_embeddings", is_tied}});
-    import_hf_gpt2({dir_ / "hf", dir_ / "ckpt", 128});
+    import_hf({dir_ / "hf", dir_ / "ckpt", 128});
     EXPECT_EQ(latest_iteration(dir_ / "ckpt"), 0);
-    export_hf_gpt2({.load = dir_ / "ckpt", .output = dir_ / "out"});
+    export_hf({.load = dir_ / "ckpt", .output = dir_ / "out"});
     const SafetensorsFile before(dir_ / "hf/model.safetensors"),
         after(dir_ / "out/model.safetensors");
     ASSERT_EQ(before.entries().size(), after.entries().size());
@@ -144,7 +143,7 @@ TEST_F(HfGpt2, TensorsAreByteIdenticalAfterARoundTrip) {
 
 TEST_F(HfGpt2, QkvRowsAreOrderedPerHead) {
   write_hf("");
-  import_hf_gpt2({dir_ / "hf", dir_ / "ckpt", 128});
+  import_hf({dir_ / "hf", dir_ / "ckpt", 128});
   std::vector<float> ours(36 * 12);
   const std::string name = "model/decoder.layers.1.self_attention.linear_qkv.weight";
   load_checkpoint(dir_ / "ckpt", 0,
@@ -167,7 +166,7 @@ TEST_F(HfGpt2, QkvRowsAreOrderedPerHead) {
 
 TEST_F(HfGpt2, PaddingIsNoPartOfACheckpoint) {
   write_hf("");
-  import_hf_gpt2({dir_ / "hf", dir_ / "ckpt", 128});
+  import_hf({dir_ / "hf", dir_ / "ckpt", 128});
   std::vector<float> word(50 * 12, 1.0F);
   load_checkpoint(dir_ / "ckpt", 0,
                   {{"model/embedding.word_embeddings.weight",
@@ -185,14 +184,14 @@ TEST_F(HfGpt2, PaddingIsNoPartOfACheckpoint) {
 
 TEST_F(HfGpt2, ConfigSaysWhatTheModelIs) {
   write_hf("", {{"activation_function", "gelu"}, {"n_inner", 48}});
-  import_hf_gpt2({dir_ / "hf", dir_ / "ckpt", 128});
+  import_hf({dir_ / "hf", dir_ / "ckpt", 128});
   write_vocabulary(50);
   std::ofstream(dir_ / "m.txt") << "#version: 0.2\n";
-  export_hf_gpt2({.load = dir_ / "ckpt",
-                  .output = dir_ / "out",
-                  .vocab_file = dir_ / "v.json",
-                  .merge_file = dir_ / "m.txt",
-                  .dtype = DType::kBFloat16});
+  export_hf({.load = dir_ / "ckpt",
+             .output = dir_ / "out",
+             .vocab_file = dir_ / "v.json",
+             .merge_file = dir_ / "m.txt",
+             .dtype = DType::kBFloat16});
   const auto config = nlohmann::json::parse(read_file(dir_ / "out/config.json"));
   EXPECT_EQ(config["activation_function"], "gelu");
   EXPECT_EQ(config["vocab_size"], 50);
@@ -206,15 +205,15 @@ TEST_F(HfGpt2, ConfigSaysWhatTheModelIs) {
 
 TEST_F(HfGpt2, Float16WeightsAreTheRoundedOnesAndComeBack) {
   write_hf("");
-  import_hf_gpt2({dir_ / "hf", dir_ / "ckpt", 128});
+  import_hf({dir_ / "hf", dir_ / "ckpt", 128});
   write_vocabulary(50);
   std::ofstream(dir_ / "m.txt") << "#version: 0.2\n";
   const auto export_as = [&](const char* name, DType dtype) {
-    export_hf_gpt2({.load = dir_ / "ckpt",
-                    .output = dir_ / name,
-                    .vocab_file = dir_ / "v.json",
-                    .merge_file = dir_ / "m.txt",
-                    .dtype = dtype});
+    export_hf({.load = dir_ / "ckpt",
+               .output = dir_ / name,
+               .vocab_file = dir_ / "v.json",
+               .merge_file = dir_ / "m.txt",
+               .dtype = dtype});
     return SafetensorsFile(dir_ / name / "model.safetensors");
   };
   const SafetensorsFile whole = export_as("whole", DType::kFloat32);
@@ -230,19 +229,19 @@ TEST_F(HfGpt2, Float16WeightsAreTheRoundedOnesAndComeBack) {
         static_cast<float>(Float16(load_element(floats.data(), DType::kFloat32, i)));
     ASSERT_EQ(load_element(halves.data(), DType::kFloat16, i), rounded) << i;
   }
-  import_hf_gpt2({dir_ / "half", dir_ / "again", 128});
+  import_hf({dir_ / "half", dir_ / "again", 128});
 }
 
 TEST_F(HfGpt2, TheTokenThatEndsDocumentsIsTheModelsOwn) {
   write_hf("", {{"eos_token_id", 2}});
-  import_hf_gpt2({dir_ / "hf", dir_ / "ckpt", 128});
+  import_hf({dir_ / "hf", dir_ / "ckpt", 128});
   EXPECT_EQ(read_checkpoint_info(dir_ / "ckpt", 0).data.vocabulary.end_of_document, 2);
   write_vocabulary(50);
   std::ofstream(dir_ / "m.txt") << "#version: 0.2\n";
-  export_hf_gpt2({.load = dir_ / "ckpt",
-                  .output = dir_ / "out",
-                  .vocab_file = dir_ / "v.json",
-                  .merge_file = dir_ / "m.txt"});
+  export_hf({.load = dir_ / "ckpt",
+             .output = dir_ / "out",
+             .vocab_file = dir_ / "v.json",
+             .merge_file = dir_ / "m.txt"});
   const auto config = nlohmann::json::parse(read_file(dir_ / "out/config.json"));
   EXPECT_EQ(config["eos_token_id"], 2);
   EXPECT_EQ(config["bos_token_id"], 2);
@@ -252,8 +251,8 @@ TEST_F(HfGpt2, TheTokenThatEndsDocumentsIsTheModelsOwn) {
   // A folder that does not say is one of GPT-2's, whose last token it is.
   fs::remove_all(dir_ / "ckpt");
   write_hf("", {{"eos_token_id", nullptr}});
-  import_hf_gpt2({dir_ / "hf", dir_ / "ckpt", 128});
-  export_hf_gpt2({.load = dir_ / "ckpt", .output = dir_ / "last"});
+  import_hf({dir_ / "hf", dir_ / "ckpt", 128});
+  export_hf({.load = dir_ / "ckpt", .output = dir_ / "last"});
   EXPECT_EQ(nlohmann::json::parse(read_file(dir_ / "last/config.json"))["eos_token_id"], 49);
 }
 
@@ -286,11 +285,11 @@ TEST_F(HfGpt2, WeightsThatTheModelDoesNotHaveAreRefused) {
 
 TEST_F(HfGpt2, ReadsShards) {
   write_hf("");
-  import_hf_gpt2({dir_ / "hf", dir_ / "ckpt", 128});
+  import_hf({dir_ / "hf", dir_ / "ckpt", 128});
   const std::string whole = read_file(dir_ / "ckpt/iter_0000000/state_00000.safetensors");
   fs::remove_all(dir_ / "ckpt");
   split_into_shards();
-  import_hf_gpt2({dir_ / "hf", dir_ / "ckpt", 128});
+  import_hf({dir_ / "hf", dir_ / "ckpt", 128});
   EXPECT_EQ(read_file(dir_ / "ckpt/iter_0000000/state_00000.safetensors"), whole);
 }
 
@@ -301,7 +300,7 @@ TEST_F(HfGpt2, JsonOfAnotherKindIsBadInput) {
                            R"({"model_type": "gpt2", "n_embd": 12, "n_layer": 1000000000000})"}) {
     write_hf("");
     std::ofstream(dir_ / "hf/config.json") << text;
-    EXPECT_THROW(import_hf_gpt2({dir_ / "hf", dir_ / "ckpt", 128}), std::runtime_error) << text;
+    EXPECT_THROW(import_hf({dir_ / "hf", dir_ / "ckpt", 128}), std::runtime_error) << text;
   }
   write_hf("", {{"layer_norm_epsilon", -1}});
   EXPECT_THAT(import_error(), HasSubstr("layer_norm_epsilon is no positive number"));
@@ -315,20 +314,20 @@ TEST_F(HfGpt2, JsonOfAnotherKindIsBadInput) {
     write_hf("");
     split_into_shards();
     std::ofstream(dir_ / "hf/model.safetensors.index.json") << text;
-    EXPECT_THROW(import_hf_gpt2({dir_ / "hf", dir_ / "ckpt", 128}), std::runtime_error) << text;
+    EXPECT_THROW(import_hf({dir_ / "hf", dir_ / "ckpt", 128}), std::runtime_error) << text;
   }
 }
 
 TEST_F(HfGpt2, AnotherModelsTokenizerIsRefused) {
   write_hf("");
-  import_hf_gpt2({dir_ / "hf", dir_ / "ckpt", 128});
+  import_hf({dir_ / "hf", dir_ / "ckpt", 128});
   std::ofstream(dir_ / "m.txt") << "#version: 0.2\n";
   write_vocabulary(49);
   const HfExport with_tokenizer{.load = dir_ / "ckpt",
                                 .output = dir_ / "out",
                                 .vocab_file = dir_ / "v.json",
                                 .merge_file = dir_ / "m.txt"};
-  EXPECT_THROW(export_hf_gpt2(with_tokenizer), std::invalid_argument);
+  EXPECT_THROW(export_hf(with_tokenizer), std::invalid_argument);
   EXPECT_FALSE(fs::exists(dir_ / "out"));
 }
 
@@ -338,7 +337,7 @@ TEST_F(HfGpt2, TheTokenizerIsThatOfTheModelsData) {
   std::ofstream(dir_ / "m.txt") << "#version: 0.2\n";
   fs::copy(dir_ / "v.json", dir_ / "hf/vocab.json");
   fs::copy(dir_ / "m.txt", dir_ / "hf/merges.txt");
-  import_hf_gpt2({dir_ / "hf", dir_ / "ckpt", 128});
+  import_hf({dir_ / "hf", dir_ / "ckpt", 128});
   const CheckpointInfo info = read_checkpoint_info(dir_ / "ckpt", 0);
   EXPECT_EQ(find_tokenizer_files(info).first, fs::absolute(dir_ / "hf/vocab.json"));
 
@@ -349,25 +348,25 @@ TEST_F(HfGpt2, TheTokenizerIsThatOfTheModelsData) {
                                 .output = dir_ / "out",
                                 .vocab_file = dir_ / "v.json",
                                 .merge_file = dir_ / "m.txt"};
-  export_hf_gpt2(with_tokenizer);
+  export_hf(with_tokenizer);
   std::ofstream(dir_ / "m.txt", std::ios::app) << "a b\n";
   HfExport another = with_tokenizer;
   another.output = dir_ / "out2";
-  EXPECT_THROW(export_hf_gpt2(another), std::invalid_argument);
+  EXPECT_THROW(export_hf(another), std::invalid_argument);
   EXPECT_FALSE(fs::exists(dir_ / "out2"));
 }
 
 TEST_F(HfGpt2, NothingIsReplacedWithoutBeingAsked) {
   write_hf("");
-  import_hf_gpt2({dir_ / "hf", dir_ / "ckpt", 128});
+  import_hf({dir_ / "hf", dir_ / "ckpt", 128});
   fs::create_directories(dir_ / "out");
   std::ofstream(dir_ / "out/tokenizer.json") << "mine";
   HfExport options{.load = dir_ / "ckpt", .output = dir_ / "out"};
-  EXPECT_THROW(export_hf_gpt2(options), std::invalid_argument);
+  EXPECT_THROW(export_hf(options), std::invalid_argument);
   EXPECT_EQ(read_file(dir_ / "out/tokenizer.json"), "mine");
   EXPECT_FALSE(fs::exists(dir_ / "out/config.json"));
   options.overwrite = true;
-  export_hf_gpt2(options);
+  export_hf(options);
   EXPECT_TRUE(fs::exists(dir_ / "out/config.json"));
   EXPECT_FALSE(fs::exists(dir_ / "out/tokenizer.json")) << "it would be another model's";
 }
@@ -381,7 +380,7 @@ TEST_F(HfGpt2, AnExportThatFailsLeavesNothing) {
   for (int64_t n = 1; !finished && n < 100; ++n) {
     set_io_fault(n, ENOSPC);
     try {
-      export_hf_gpt2({.load = dir_ / "ckpt", .output = dir_ / "out"});
+      export_hf({.load = dir_ / "ckpt", .output = dir_ / "out"});
       finished = true;
     } catch (const std::system_error& error) {
       ++num_failures;

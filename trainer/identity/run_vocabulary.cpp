@@ -1,0 +1,247 @@
+#include "trainer/identity/run_vocabulary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <vector>
+
+#include "indexed_dataset/base/storage/sha256.h"
+#include "indexed_dataset/format/pair/reader.h"
+#include "indexed_dataset/format/sidecars/dataset_manifest.h"
+#include "trainer/identity/json_file.h"
+
+namespace weft {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Returns what the dataset's manifest says of the vocabulary; num_tokens is 0 where it says
+// nothing.
+RunVocabulary vocabulary_of_dataset(const std::string& prefix) {
+  const DatasetVocabulary vocabulary = read_dataset_vocabulary(prefix);
+  if (vocabulary.size == 0) return {};
+  RunVocabulary found{vocabulary.size, dataset_manifest_path(prefix).string()};
+  found.vocab_sha256 = vocabulary.vocab_sha256;
+  found.merge_sha256 = vocabulary.merge_sha256;
+  if (!found.vocab_sha256.empty()) found.vocab_file = vocabulary.vocab_file;
+  if (!found.merge_sha256.empty()) found.merge_file = vocabulary.merge_file;
+  found.end_of_document = vocabulary.end_of_document;
+  if (found.end_of_document >= 0) found.end_of_document_source = "that of " + found.source;
+  return found;
+}
+
+// Two vocabularies may have equally many entries and still give other ids to the same text.
+void check_is_the_datasets(const char* flag, const std::string& file, const std::string& sha256,
+                           const std::string& wanted, const std::string& dataset) {
+  if (wanted.empty() || sha256 == wanted) return;
+  throw std::invalid_argument(
+      fmt::format("{} {} is not the file that the dataset {} was made with: its SHA-256 is {}, the "
+                  "dataset's manifest names {}; leave the flag out, or give that file",
+                  flag, file, dataset, sha256, wanted));
+}
+
+void check_is_large_enough(int64_t given, int64_t needed, const std::string& needed_by) {
+  if (given >= needed) return;
+  throw std::invalid_argument(
+      fmt::format("--vocab-size {} is smaller than the vocabulary of {} tokens in {}: the dataset "
+                  "may hold every id below {}",
+                  given, needed, needed_by, needed));
+}
+
+constexpr const char* kEndOfText = "<|endoftext|>";
+
+nlohmann::json read_vocabulary_file(const fs::path& vocab_file) {
+  nlohmann::json json = read_json_file(vocab_file);
+  if (!json.is_object() || json.empty()) {
+    throw std::runtime_error(vocab_file.string() +
+                             ": not a vocabulary: expected a JSON object of token: id");
+  }
+  return json;
+}
+
+// Takes the tokens of vocab.json and, unless the dataset's manifest has named it, the one that ends documents.
+void take_tokens(RunVocabulary& vocabulary, const fs::path& vocab_file) {
+  const nlohmann::json json = read_vocabulary_file(vocab_file);
+  vocabulary.num_tokens = std::ssize(json);
+  vocabulary.source = vocab_file.string();
+  const auto end = json.find(kEndOfText);
+  if (vocabulary.end_of_document >= 0 || end == json.end() || !end->is_number_unsigned()) return;
+  vocabulary.end_of_document = static_cast<int64_t>(
+      std::min<uint64_t>(end->get<uint64_t>(), std::numeric_limits<int64_t>::max()));
+  vocabulary.end_of_document_source = fmt::format("{} of {}", kEndOfText, vocabulary.source);
+}
+
+void check_end_of_document(const RunVocabulary& vocabulary) {
+  if (vocabulary.end_of_document < vocabulary.num_tokens) return;
+  throw std::invalid_argument(fmt::format(
+      "the end-of-document token {}, {}, is outside the vocabulary of {} tokens from {}: give the right "
+      "--eod-token-id, or the dataset's own --vocab-file or --vocab-size",
+      vocabulary.end_of_document, vocabulary.end_of_document_source, vocabulary.num_tokens,
+      vocabulary.source));
+}
+
+// Sets the files of `vocabulary` to vocab.json and merges.txt of a folder or of the command line.
+void set_files(RunVocabulary& vocabulary, const fs::path& vocab_file, const fs::path& merge_file) {
+  vocabulary.vocab_file = fs::absolute(vocab_file).string();
+  vocabulary.vocab_sha256 = sha256_of_file(vocab_file);
+  if (merge_file.empty() || !fs::exists(merge_file)) return;
+  vocabulary.merge_file = fs::absolute(merge_file).string();
+  vocabulary.merge_sha256 = sha256_of_file(merge_file);
+}
+
+// Returns what the datasets' manifests say. One id must mean one text in all datasets of a blend.
+RunVocabulary vocabulary_of_datasets(const std::vector<std::string>& prefixes) {
+  RunVocabulary common;
+  for (const std::string& prefix : prefixes) {
+    const RunVocabulary found = vocabulary_of_dataset(prefix);
+    if (found.num_tokens <= 0) continue;
+    if (common.num_tokens <= 0) {
+      common = found;
+      continue;
+    }
+    const auto differ = [](const std::string& a, const std::string& b) {
+      return !a.empty() && !b.empty() && a != b;
+    };
+    const bool ends_differ = found.end_of_document >= 0 && common.end_of_document >= 0 &&
+                             found.end_of_document != common.end_of_document;
+    if (found.num_tokens != common.num_tokens || ends_differ ||
+        differ(found.vocab_sha256, common.vocab_sha256) ||
+        differ(found.merge_sha256, common.merge_sha256)) {
+      throw std::invalid_argument(fmt::format(
+          "{} and {} name different vocabularies ({} and {} tokens): datasets of one run must be "
+          "made with the same vocab.json and merges.txt",
+          common.source, found.source, common.num_tokens, found.num_tokens));
+    }
+  }
+  return common;
+}
+
+// Returns the vocabulary of --vocab-file and --merge-file.
+RunVocabulary given_vocabulary(const Config& config, const RunVocabulary& manifest,
+                               const std::string& dataset) {
+  RunVocabulary given;
+  given.end_of_document = manifest.end_of_document;
+  given.end_of_document_source = manifest.end_of_document_source;
+  take_tokens(given, config.vocab_file);
+  set_files(given, config.vocab_file, config.merge_file);
+  check_is_the_datasets("--vocab-file", config.vocab_file, given.vocab_sha256,
+                        manifest.vocab_sha256, dataset);
+  if (!given.merge_sha256.empty()) {
+    check_is_the_datasets("--merge-file", config.merge_file, given.merge_sha256,
+                          manifest.merge_sha256, dataset);
+  } else {
+    given.merge_file = manifest.merge_file;
+    given.merge_sha256 = manifest.merge_sha256;
+  }
+  return given;
+}
+
+constexpr int64_t kNumDocumentsSeen = 64;  // they stand together at the beginning of the files
+
+bool has_document_that_ends_with(const DatasetReader& reader, int64_t id) {
+  // Files without bounds hold a document in each sequence.
+  const bool has_bounds = reader.num_documents() > 0;
+  const int64_t num_documents = has_bounds ? reader.num_documents() : reader.num_sequences();
+  bool has_any = false;
+  for (int64_t d = 0; d < std::min(num_documents, kNumDocumentsSeen); ++d) {
+    const int64_t last = has_bounds ? reader.document_bound(d + 1) - 1 : d;
+    // Empty documents have no end, and a damaged index is told by those that read samples.
+    if (last < 0 || last >= reader.num_sequences() || reader.length(last) < 1) continue;
+    has_any = true;
+    int32_t token = -1;
+    reader.copy_tokens(last, reader.length(last) - 1, 1, &token);
+    if (token == id) return true;
+  }
+  return !has_any;  // nothing tells that there are none
+}
+
+}  // namespace
+
+int64_t count_vocabulary(const fs::path& vocab_file) {
+  return std::ssize(read_vocabulary_file(vocab_file));
+}
+
+std::vector<std::string> dataset_prefixes(const Config& config) {
+  if (config.plans_without_data()) return {};
+  return resolve_data_paths(config.data_paths()).prefixes();
+}
+
+fs::path vocabulary_folder() {
+  if (const char* given = std::getenv("WEFT_GPT2_DIR"); given && *given) return given;
+  const char* home = std::getenv("HOME");
+  return fs::path(home && *home ? home : "/") / ".cache/weft/gpt2";
+}
+
+RunVocabulary find_run_vocabulary(const Config& config) {
+  const std::vector<std::string> prefixes = dataset_prefixes(config);
+  RunVocabulary vocabulary = vocabulary_of_datasets(prefixes);
+  if (!config.vocab_file.empty()) {
+    vocabulary = given_vocabulary(config, vocabulary, prefixes.empty() ? "" : prefixes.front());
+  } else if (vocabulary.num_tokens <= 0 && !config.vocab_size) {
+    const fs::path path = vocabulary_folder() / "vocab.json";
+    if (!fs::exists(path)) {
+      const std::string manifest =
+          prefixes.empty()
+              ? "no dataset"
+              : "no " + dataset_manifest_path(prefixes.front()).string() + " beside the dataset";
+      throw std::invalid_argument(
+          "the size of the vocabulary is not known: no --vocab-size, no --vocab-file, " + manifest +
+          ", no " + path.string() +
+          " ($WEFT_GPT2_DIR, else ~/.cache/weft/gpt2); for GPT-2 give --vocab-size 50257");
+    }
+    take_tokens(vocabulary, path);
+    set_files(vocabulary, path, vocabulary_folder() / "merges.txt");
+  }
+  if (config.vocab_size && vocabulary.num_tokens <= 0) {
+    vocabulary.num_tokens = *config.vocab_size;
+    vocabulary.source = "--vocab-size";
+  }
+  if (vocabulary.end_of_document < 0) {
+    vocabulary.end_of_document = vocabulary.num_tokens - 1;
+    vocabulary.end_of_document_source = "the last one of " + vocabulary.source;
+  }
+  if (config.vocab_size) {
+    check_is_large_enough(*config.vocab_size, vocabulary.num_tokens, vocabulary.source);
+    vocabulary.num_tokens = *config.vocab_size;
+    vocabulary.source = "--vocab-size";
+  }
+  if (config.eod_token_id) {
+    vocabulary.end_of_document = *config.eod_token_id;
+    vocabulary.end_of_document_source = "that of --eod-token-id";
+  }
+  check_end_of_document(vocabulary);
+  return vocabulary;
+}
+
+std::string check_document_ends(const Config& config, const RunVocabulary& vocabulary) {
+  if (config.plans_without_data()) return "";
+  if (!config.looks_for_document_ends() && !config.eod_token_id) return "";
+  const char* flag = config.eod_mask_loss          ? "--eod-mask-loss"
+                     : config.reset_position_ids   ? "--reset-position-ids"
+                     : config.reset_attention_mask ? "--reset-attention-mask"
+                                                   : nullptr;
+  const int64_t id = vocabulary.end_of_document;
+  const std::vector<std::string> prefixes = dataset_prefixes(config);
+  if (std::any_of(prefixes.begin(), prefixes.end(), [id](const std::string& prefix) {
+        return has_document_that_ends_with(DatasetReader(prefix), id);
+      }))
+    return "";
+  const std::string what =
+      fmt::format("none of the first {} documents of {} ends with it", kNumDocumentsSeen,
+                  prefixes.empty() ? "the data" : prefixes.front());
+  if (flag == nullptr) return fmt::format("--eod-token-id {}: {}", id, what);
+  throw std::invalid_argument(fmt::format(
+      "{} looks for the end-of-document token {}, {}, but {}. If they end with another token, give its "
+      "--eod-token-id; if the dataset was made without --append-eod, make it with that{}",
+      flag, id, vocabulary.end_of_document_source, what,
+      config.eod_mask_loss
+          ? ""
+          : ", or give --dataloader-inter-document-masking for the ends that its index tells"));
+}
+
+}  // namespace weft

@@ -1,0 +1,56 @@
+// Hugging Face folders of GPT-2, LLaMA and BLOOM: config.json, model.safetensors, tokenizer files.
+// [transformers, models/gpt2/modeling_gpt2.py, models/llama/modeling_llama.py,
+// models/bloom/modeling_bloom.py]
+//
+// GPT-2's linear layers (Conv1D) store [in, out], and the columns of qkv are all queries, then all
+// keys, then all values. LLaMA's store [out, in], with matrices of their own for queries, keys, values,
+// gate and up. Ours store [out, in] as Megatron does, and the rows of qkv are ordered per head or group
+// [queries, key, value]; BLOOM's, which Megatron trained, do, too. Their embeddings have no padding rows.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <utility>
+
+#include "kernels/backend.h"
+#include "trainer/checkpoint/checkpoint_info.h"
+
+namespace weft {
+
+struct HfExport {
+  std::filesystem::path load;  // checkpoint folder
+  int64_t iteration = 0;
+  std::filesystem::path output;  // folder; created
+  // These are copied as vocab.json and merges.txt. Where they are empty, no tokenizer files are
+  // written.
+  std::filesystem::path vocab_file = {}, merge_file = {};
+  // Replaces the files of an older export; otherwise the folder must be empty or absent.
+  bool overwrite = false;
+  // The type of the weights that are written. They come from the fp32 masters where the checkpoint
+  // has them.
+  DType dtype = DType::kFloat32;
+};
+// Writes the folder; every file is complete or absent. Throws std::runtime_error for a checkpoint
+// that is damaged or none's, std::invalid_argument for a folder that holds files already and for
+// a tokenizer that is not the one of the model's data, std::system_error where files cannot be read
+// or written.
+void export_hf(const HfExport& options);
+
+// Returns the vocab.json and merges.txt that the data of a checkpoint was tokenized with: the
+// files themselves where they still have their checksums, else equal ones in vocabulary_folder().
+// Those of vocabulary_folder() serve any checkpoint that does not know its vocabulary. Throws
+// std::invalid_argument if they are not found.
+std::pair<std::filesystem::path, std::filesystem::path> find_tokenizer_files(
+    const CheckpointInfo& checkpoint);
+
+struct HfImport {
+  std::filesystem::path input;  // folder with config.json and model.safetensors or its shards
+  std::filesystem::path save;   // checkpoint folder; iteration 0 is written, weights alone
+  int64_t make_vocab_size_divisible_by = 128;  // padding rows are zero
+};
+// Reads names with and without the prefix "transformer." or "model." and F32, BF16 and F16 weights, and stores
+// fp32. Throws std::runtime_error, which names the field of config.json or the tensor that does not
+// fit; a tensor that the model of config.json does not have is none that fits.
+void import_hf(const HfImport& options);
+
+}  // namespace weft

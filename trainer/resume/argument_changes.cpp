@@ -1,0 +1,222 @@
+#include "trainer/resume/argument_changes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "indexed_dataset/order/samples/split.h"
+#include "trainer/command_line/option_text.h"
+
+namespace weft {
+
+namespace {
+
+// A reshaping curriculum goes on with the next token, any other run with the next sample. Where some
+// sequences were shorter, the one does not tell the other.
+void check_curriculum_mode(const CheckpointInfo& checkpoint, const Config& config) {
+  const auto saved =
+      nlohmann::json::parse(checkpoint.arguments_json, nullptr, /*allow_exceptions=*/false);
+  if (!saved.is_object() || !saved.contains("curriculum_mode")) return;
+  const auto text = [&](const char* name) {
+    return saved.contains(name) && saved[name].is_string() ? saved[name].get<std::string>() : "";
+  };
+  const bool reshaped =
+      !text("curriculum_schedule_type").empty() && text("curriculum_mode") == "reshape";
+  const int64_t samples = checkpoint.scalars.consumed_samples;
+  if (reshaped == config.length_curriculum().reshapes() ||
+      checkpoint.scalars.consumed_tokens == samples * config.seq_length)
+    return;
+  throw std::invalid_argument(fmt::format(
+      "the checkpoint was saved {} --curriculum-mode reshape, after {} samples of {} tokens in all, and "
+      "this run is {} it: it would repeat or lose tokens; resume with the mode that the run had, or "
+      "start another run with --finetune",
+      reshaped ? "with" : "without", samples, checkpoint.scalars.consumed_tokens,
+      reshaped ? "without" : "with"));
+}
+
+// The steps of a curriculum by difficulty begin with draws that follow from the sizes of all batches. With
+// other sizes it would repeat or leave out samples.
+void check_batch_sizes_of_draws(const CheckpointInfo& checkpoint, const Config& config) {
+  const auto saved =
+      nlohmann::json::parse(checkpoint.arguments_json, nullptr, /*allow_exceptions=*/false);
+  if (config.curriculum_metrics.empty() || !saved.is_object() ||
+      !saved.contains("curriculum_metrics") || !saved["curriculum_metrics"].is_string())
+    return;
+  const auto ours = nlohmann::json::parse(resolved_json(config));
+  for (const auto& [name, flag] :
+       {std::pair("global_batch_size", "--global-batch-size"),
+        std::pair("rampup_batch_size", "--rampup-batch-size"),
+        std::pair("step_batch_size_schedule", "--step-batch-size-schedule")}) {
+    if (!saved.contains(name) || saved[name] == ours[name]) continue;
+    throw std::invalid_argument(fmt::format(
+        "{} was {} when the checkpoint was saved and is {} now: the iterations of --curriculum-metrics "
+        "would begin with other samples, and some would come twice or not at all; resume with the old "
+        "batch sizes, or start another run with --finetune",
+        flag, saved[name].dump(), ours[name].dump()));
+  }
+}
+
+std::string flag_of(std::string argument) {
+  std::replace(argument.begin(), argument.end(), '_', '-');
+  return "--" + argument;
+}
+
+// The only dataset of a run is known by its bytes (compare_data), wherever it lies. Of several, the bytes do
+// not tell which of them is for training.
+bool names_one_dataset(const std::string& argument, const nlohmann::json& value) {
+  return argument == "data_path" && value.is_array() && value.size() == 1;
+}
+
+// Versions before wrote the default of --split without spaces.
+bool is_same_split_in_other_words(const std::string& argument, const nlohmann::json& saved,
+                                  const nlohmann::json& ours) {
+  return argument == "split" && saved.is_string() && ours.is_string() &&
+         is_same_split(saved.get<std::string>(), ours.get<std::string>());
+}
+
+}  // namespace
+
+std::span<const AnnouncedArgument> announced_arguments() {
+  using enum ChangeEffect;
+  static constexpr AnnouncedArgument kArguments[] = {
+      {"split", kMovesSamples},
+      {"data_path", kMovesSamples, /*is_of_blends=*/true},
+      {"data_args_path", kMovesSamples, /*is_of_blends=*/true},
+      {"per_split_data_args_path", kMovesSamples, /*is_of_blends=*/true},
+      {"train_data_path", kMovesSamples, /*is_of_blends=*/true},
+      {"train_weighted_split_paths", kMovesSamples, /*is_of_blends=*/true},
+      {"train_weighted_split_paths_path", kMovesSamples, /*is_of_blends=*/true},
+      {"blend_schedule", kMovesSamples, /*is_of_blends=*/true},
+      {"dataloader_type", kMovesSamples},
+      {"no_data_sharding", kMovesSamples},
+      {"sample_order", kMovesSamples},
+      {"curriculum_metrics", kMovesSamples},
+      {"curriculum_metrics_seed", kMovesSamples},
+      {"mid_level_dataset_surplus", kMovesSamples},
+      {"seq_length", kMovesSamples},
+      {"seed", kMovesSamples},
+      {"train_iters", kMovesSamples},
+      {"train_samples", kMovesSamples},
+      {"valid_data_path", kMovesEvaluations, /*is_of_blends=*/true},
+      {"valid_weighted_split_paths", kMovesEvaluations, /*is_of_blends=*/true},
+      {"valid_weighted_split_paths_path", kMovesEvaluations, /*is_of_blends=*/true},
+      {"test_data_path", kMovesEvaluations, /*is_of_blends=*/true},
+      {"test_weighted_split_paths", kMovesEvaluations, /*is_of_blends=*/true},
+      {"test_weighted_split_paths_path", kMovesEvaluations, /*is_of_blends=*/true},
+      {"eval_iters", kMovesEvaluations},
+      {"eval_interval", kMovesEvaluations},
+      {"full_validation", kMovesEvaluations},
+      {"global_batch_size", kGoesOn},
+      {"rampup_batch_size", kGoesOn},
+      {"step_batch_size_schedule", kGoesOn},
+      {"bf16", kGoesOn},
+      {"fp16", kGoesOn},
+      {"fp32_residual_connection", kGoesOn},
+      {"fp8_format", kGoesOn},
+      {"fp8_recipe", kGoesOn},
+      {"fp8_margin", kGoesOn},
+      {"fp8_amax_history_len", kBeginsHistories},
+      {"fp8_amax_compute_algo", kGoesOn},
+      {"no_fp8_wgrad", kGoesOn},
+      {"loss_scale", kGoesOn},
+      {"initial_loss_scale", kBegins},
+      {"min_loss_scale", kGoesOn},
+      {"loss_scale_window", kGoesOn},
+      {"hysteresis", kGoesOn},
+      {"attention_dropout", kGoesOn},
+      {"hidden_dropout", kGoesOn},
+      {"adam_beta1", kGoesOn},
+      {"adam_beta2", kGoesOn},
+      {"adam_eps", kGoesOn},
+      {"weight_decay", kGoesOn},
+      {"clip_grad", kGoesOn},
+      {"bf16_optimizer_state", kConvertsMoments},
+      {"eod_mask_loss", kGoesOn},
+      {"reset_position_ids", kGoesOn},
+      {"reset_attention_mask", kGoesOn},
+      {"dataloader_inter_document_masking", kGoesOn},
+      {"train_tokens", kGoesOn},
+      {"curriculum_schedule_type", kGoesOn},
+      {"curriculum_mode", kGoesOn},
+      {"curriculum_min_difficulty", kGoesOn},
+      {"curriculum_max_difficulty", kGoesOn},
+      {"curriculum_total_step", kGoesOn},
+      {"curriculum_difficulty_step", kGoesOn},
+      {"curriculum_root_degree", kGoesOn},
+      {"curriculum_difficulty", kGoesOn},
+      {"curriculum_max_step", kGoesOn},
+  };
+  return kArguments;
+}
+
+namespace {
+
+// Returns the format, which three other flags name, too; versions without fp8 had none.
+std::string fp8_format_of(const nlohmann::json& arguments) {
+  const auto is_given = [&](const char* name) {
+    return arguments.contains(name) && arguments[name] == true;
+  };
+  if (is_given("fp8") || is_given("fp8_hybrid")) return "hybrid";
+  if (is_given("fp8_e4m3")) return "e4m3";
+  const auto format = arguments.find("fp8_format");
+  return format != arguments.end() && format->is_string() ? format->get<std::string>() : "";
+}
+
+}  // namespace
+
+const char* words_of(ChangeEffect effect) {
+  switch (effect) {
+    case ChangeEffect::kMovesSamples:
+      return "samples from here on may be others than without the change";
+    case ChangeEffect::kMovesEvaluations:
+      return "evaluations from here on may take other samples than without the change";
+    case ChangeEffect::kBegins:
+      return "it counts at the beginning of a run, and the checkpoint has the loss scale of a later step";
+    case ChangeEffect::kBeginsHistories:
+      return "the histories of all fp8 scales begin anew";
+    case ChangeEffect::kConvertsMoments:
+      return "Adam's moments are converted, to bf16 by rounding to the nearest, and the run goes on "
+             "otherwise than with the old value";
+    case ChangeEffect::kGoesOn:
+      break;
+  }
+  return "the run goes on with the new value";
+}
+
+std::vector<std::string> argument_differences(const CheckpointInfo& checkpoint,
+                                              const Config& config) {
+  auto saved =
+      nlohmann::json::parse(checkpoint.arguments_json, nullptr, /*allow_exceptions=*/false);
+  // Versions without the option had no curriculum, fp32 moments, no fp8 and a stream of the model's type.
+  for (const char* name : {"curriculum_schedule_type", "curriculum_metrics"}) {
+    if (saved.is_object() && !saved.contains(name)) saved[name] = nullptr;
+  }
+  for (const char* name : {"bf16_optimizer_state", "fp32_residual_connection"}) {
+    if (saved.is_object() && !saved.contains(name)) saved[name] = false;
+  }
+  auto ours = nlohmann::json::parse(resolved_json(config));
+  for (nlohmann::json* arguments : {&saved, &ours}) {
+    if (arguments->is_object()) (*arguments)["fp8_format"] = fp8_format_of(*arguments);
+  }
+  std::vector<std::string> differences;
+  for (const auto& [name, effect, is_of_blends] : announced_arguments()) {
+    if (is_of_blends && checkpoint.data.has_blends()) continue;
+    if (!saved.is_object() || !saved.contains(name) || saved[name] == ours[name]) continue;
+    if (effect == ChangeEffect::kBegins && !checkpoint.scalars.loss_scale) continue;
+    if (is_same_split_in_other_words(name, saved[name], ours[name])) continue;
+    if (names_one_dataset(name, saved[name]) && names_one_dataset(name, ours[name])) continue;
+    differences.push_back(fmt::format("{} was {} when the checkpoint was saved and is {} now: {}",
+                                      flag_of(name), saved[name].dump(), ours[name].dump(),
+                                      words_of(effect)));
+  }
+  return differences;
+}
+
+void check_place_is_known(const CheckpointInfo& checkpoint, const Config& config) {
+  check_curriculum_mode(checkpoint, config);
+  check_batch_sizes_of_draws(checkpoint, config);
+}
+
+}  // namespace weft
