@@ -10,10 +10,12 @@
 #include <optional>
 
 #include "trainer/config/device_profile.h"
+#include "trainer/data/loader_plan.h"
 #include "trainer/log/banner.h"
 #include "trainer/log/log_lines.h"
 #include "trainer/plan/limits.h"
 #include "trainer/plan/memory_advice.h"
+#include "trainer/plan/train_setup.h"
 
 namespace weft {
 
