@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <stdexcept>
 
 #include "trainer/model_tool/hf_layout.h"
@@ -69,30 +70,62 @@ struct HfConfig {
   }
 };
 
-void refuse_part_of_heads(const HfConfig& config, const Json& fields) {
+constexpr const char* kRotaryBase = "rope_theta";
+
+void refuse_part_of_heads(const HfConfig& config) {
   constexpr const char* kName = "partial_rotary_factor";
-  if (fields.contains(kName) && fields.at(kName) != 1.0)
+  if (config.has(kName) && config.json.at(kName) != 1.0)
     config.fail(std::string(kName) + " is not 1: LLaMA's whole heads have rotary positions");
 }
 
-// Reads what no other part of config.json contradicts: the frequencies of rotary positions, unscaled.
-// Newer versions of transformers write them as an object.
+std::optional<double> find_rotary_base(const HfConfig& fields) {
+  if (!fields.has(kRotaryBase)) return std::nullopt;
+  const Json& base = fields.json.at(kRotaryBase);
+  if (!base.is_number() || !(base.get<double>() > 1))
+    fields.fail(std::string(kRotaryBase) + " is " + base.dump() + ", no number above 1");
+  return base.get<double>();
+}
+
+// Reads the frequencies of rotary positions, unscaled. Newer versions of transformers write them as an object. What
+// is not understood in it is refused: it may mean other frequencies, and a model that reads them wrongly still speaks.
 double rotary_base_of(const HfConfig& config) {
+  std::optional<double> base = find_rotary_base(config);
+  if (config.json.contains(kRotaryBase) && !base)
+    config.fail("rope_theta is null, no number above 1");
   for (const char* name : {"rope_scaling", "rope_parameters"}) {
     if (!config.has(name)) continue;
     const Json& rope = config.json.at(name);
-    const std::string type = rope.value("rope_type", rope.value("type", "default"));
-    if (type != "default") config.fail(std::string(name) + " of type " + type + " is not built");
-    refuse_part_of_heads(config, rope);
-    if (rope.contains("rope_theta")) return rope.at("rope_theta").get<double>();
+    if (!rope.is_object())
+      config.fail(std::string(name) + " is " + rope.dump() + ", no object of rotary positions");
+    const HfConfig fields{rope, config.path};
+    for (const auto& [field, value] : rope.items()) {
+      const bool is_type = field == "rope_type" || field == "type";
+      if (is_type && !value.is_null() && value != "default")
+        config.fail(std::string(name) + " of type " +
+                    (value.is_string() ? value.get<std::string>() : value.dump()) +
+                    " is not built");
+      if (!is_type && !value.is_null() && field != kRotaryBase && field != "partial_rotary_factor")
+        config.fail(std::string(name) + " has the field " + field + ", which is not understood");
+    }
+    refuse_part_of_heads(fields);
+    if (const std::optional<double> own = find_rotary_base(fields)) base = own;
   }
-  return config.json.value("rope_theta", 10000.0);
+  return base.value_or(10000.0);
+}
+
+void refuse_other_layers(const HfConfig& config) {
+  if (!config.has("layer_types")) return;
+  for (const Json& type : config.json.at("layer_types")) {
+    if (type != "full_attention")
+      config.fail("layer_types names " + type.dump() + ", which is not built");
+  }
 }
 
 ModelShape shape_of_llama(const HfConfig& config) {
   for (const char* unsupported : {"attention_bias", "mlp_bias"})
     config.refuse_if_true(unsupported, "LLaMA's biases are not built");
-  refuse_part_of_heads(config, config.json);
+  refuse_part_of_heads(config);
+  refuse_other_layers(config);
   const std::string activation = config.text("hidden_act", "silu");
   if (activation != "silu") config.fail("hidden_act " + activation + " is not built");
   ModelShape shape;
@@ -114,7 +147,6 @@ ModelShape shape_of_llama(const HfConfig& config) {
   if (shape.head_size % 2 != 0) config.fail("head_dim is odd, and rotary positions turn pairs");
   shape.rotary_size = shape.head_size;
   shape.rotary_base = rotary_base_of(config);
-  if (!(shape.rotary_base > 1)) config.fail("rope_theta is not above 1");
   shape.ffn_size = config.integer("intermediate_size");
   shape.max_positions = config.integer("max_position_embeddings", 2048);
   shape.layernorm_epsilon = config.epsilon("rms_norm_eps", 1e-6F);
@@ -192,7 +224,7 @@ const char* type_name(DType dtype) {
 using Fields = nlohmann::ordered_json;
 
 // rope_theta stands where all versions of transformers find it.
-Fields llama_fields(const ModelShape& shape) {
+Fields llama_fields(const ModelShape& shape, const HfTraining& training) {
   return {{"architectures", {"LlamaForCausalLM"}},
           {"model_type", "llama"},
           {"hidden_act", "silu"},
@@ -206,11 +238,12 @@ Fields llama_fields(const ModelShape& shape) {
           {"head_dim", shape.head_size},
           {"rms_norm_eps", as_written(shape.layernorm_epsilon)},
           {"rope_theta", shape.rotary_base},
+          {"attention_dropout", training.attention_dropout},
           {"attention_bias", false},
           {"mlp_bias", false}};
 }
 
-Fields bloom_fields(const ModelShape& shape) {
+Fields bloom_fields(const ModelShape& shape, const HfTraining& training) {
   return {{"architectures", {"BloomForCausalLM"}},
           {"model_type", "bloom"},
           {"vocab_size", shape.vocab_size},
@@ -220,11 +253,13 @@ Fields bloom_fields(const ModelShape& shape) {
           {"seq_length", shape.max_positions},
           {"layer_norm_epsilon", as_written(shape.layernorm_epsilon)},
           {"apply_residual_connection_post_layernorm", false},
+          {"hidden_dropout", training.hidden_dropout},
+          {"attention_dropout", training.attention_dropout},
           {"pretraining_tp", 1},
           {"slow_but_exact", false}};
 }
 
-Fields gpt2_fields(const ModelShape& shape) {
+Fields gpt2_fields(const ModelShape& shape, const HfTraining& training) {
   return {{"architectures", {"GPT2LMHeadModel"}},
           {"model_type", "gpt2"},
           {"activation_function", shape.gelu == Gelu::kTanh ? "gelu_new" : "gelu"},
@@ -236,22 +271,22 @@ Fields gpt2_fields(const ModelShape& shape) {
           {"n_head", shape.num_heads},
           {"n_inner", shape.ffn_size},
           {"layer_norm_epsilon", as_written(shape.layernorm_epsilon)},
-          {"resid_pdrop", 0.1},
-          {"embd_pdrop", 0.1},
-          {"attn_pdrop", 0.1},
+          {"resid_pdrop", training.hidden_dropout},
+          {"embd_pdrop", training.hidden_dropout},
+          {"attn_pdrop", training.attention_dropout},
           {"scale_attn_weights", true}};
 }
 
-Fields fields_of(const ModelShape& shape) {
+Fields fields_of(const ModelShape& shape, const HfTraining& training) {
   switch (hf_model(shape)) {
     case HfModel::kLlama:
-      return llama_fields(shape);
+      return llama_fields(shape, training);
     case HfModel::kBloom:
-      return bloom_fields(shape);
+      return bloom_fields(shape, training);
     case HfModel::kGpt2:
       break;
   }
-  return gpt2_fields(shape);
+  return gpt2_fields(shape, training);
 }
 
 }  // namespace
@@ -263,6 +298,8 @@ ModelShape shape_from_hf_config(const Json& json, const std::filesystem::path& p
   const std::string type = config.text("model_type", "not given");
   if (type != "gpt2" && type != "llama" && type != "bloom")
     config.fail("model_type is " + type + ", only gpt2, llama and bloom can be imported");
+  if (config.has("quantization_config"))
+    config.fail("quantization_config is given: quantized weights cannot be imported");
   ModelShape shape = type == "llama"   ? shape_of_llama(config)
                      : type == "bloom" ? shape_of_bloom(config)
                                        : shape_of_gpt2(config);
@@ -273,12 +310,15 @@ ModelShape shape_from_hf_config(const Json& json, const std::filesystem::path& p
   return shape;
 }
 
-std::string hf_config_json(const ModelShape& shape, DType dtype, int64_t end_of_document) {
-  Fields config = fields_of(shape);
-  config["initializer_range"] = 0.02;
+std::string hf_config_json(const ModelShape& shape, const HfTraining& training, DType dtype,
+                           int64_t end_of_document) {
+  Fields config = fields_of(shape, training);
+  config["initializer_range"] = training.init_method_std;
   config["tie_word_embeddings"] = !shape.unties_head;
-  config["bos_token_id"] = end_of_document;
-  config["eos_token_id"] = end_of_document;
+  // Without the fields transformers would take the tokens of its own models.
+  const Fields end = end_of_document >= 0 ? Fields(end_of_document) : Fields();
+  config["bos_token_id"] = end;
+  config["eos_token_id"] = end;
   config["torch_dtype"] = type_name(dtype);
   return config.dump(2) + "\n";
 }

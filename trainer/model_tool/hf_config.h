@@ -17,8 +17,14 @@ namespace weft {
 ModelShape shape_from_hf_config(const nlohmann::json& config, const std::filesystem::path& path,
                                 int64_t vocabulary_divisor);
 
-// Returns the text of config.json for a model with weights of type `dtype`. The dropout of training is
-// no part of a model, so the file has transformers' defaults. Throws as hf_model().
-std::string hf_config_json(const ModelShape& shape, DType dtype, int64_t end_of_document);
+// How a run has trained, for those who go on with transformers. The defaults are those of GPT-2 there.
+struct HfTraining {
+  double attention_dropout = 0.1, hidden_dropout = 0.1, init_method_std = 0.02;
+};
+
+// Returns the text of config.json for a model with weights of type `dtype`, whose texts end with the token
+// `end_of_document`; -1: nothing tells it, and the file names none. Throws as hf_model().
+std::string hf_config_json(const ModelShape& shape, const HfTraining& training, DType dtype,
+                           int64_t end_of_document);
 
 }  // namespace weft

@@ -20,13 +20,36 @@ namespace fs = std::filesystem;
 
 namespace {
 
+constexpr const char* kEndOfText = "<|endoftext|>";
+
 // The token of a vocab.json that has this id; "<|endoftext|>" where none has.
 std::string token_with_id(const fs::path& vocab_file, int64_t id) {
   const nlohmann::json json = read_json_file(vocab_file);
   for (const auto& [token, its_id] : json.items()) {
     if (its_id == id) return token;
   }
-  return "<|endoftext|>";
+  return kEndOfText;
+}
+
+// The id of "<|endoftext|>" in a vocab.json; -1 where it is not there, or no file is named.
+int64_t end_of_text_in(const fs::path& vocab_file) {
+  if (vocab_file.empty()) return -1;
+  return read_json_file(vocab_file).value(kEndOfText, int64_t{-1});
+}
+
+// An imported model has no run, and keeps the defaults of transformers.
+HfTraining training_of(const CheckpointInfo& info) {
+  const auto arguments =
+      nlohmann::json::parse(info.arguments_json, nullptr, /*allow_exceptions=*/false);
+  HfTraining training;
+  if (!arguments.is_object()) return training;
+  for (const auto& [name, value] : {std::pair{"attention_dropout", &training.attention_dropout},
+                                    {"hidden_dropout", &training.hidden_dropout},
+                                    {"init_method_std", &training.init_method_std}}) {
+    const auto found = arguments.find(name);
+    if (found != arguments.end() && found->is_number()) *value = found->get<double>();
+  }
+  return training;
 }
 
 std::string tokenizer_config_json(int64_t max_positions, const std::string& end_of_document) {
@@ -83,7 +106,8 @@ void check_vocabulary(const HfExport& options, const RunVocabulary& known, int64
   constexpr const char* kHint =
       ": give the --vocab-file and --merge-file that its dataset was made with, or --no-tokenizer";
   const int64_t entries = count_vocabulary(options.vocab_file);
-  if (entries != vocab_size) {
+  // A model may have more rows than its tokenizer has words, if this is known to be its tokenizer.
+  if (entries > vocab_size || (entries < vocab_size && known.vocab_sha256.empty())) {
     throw std::invalid_argument(options.vocab_file.string() + " has " + std::to_string(entries) +
                                 " entries, the model's vocabulary " + std::to_string(vocab_size) +
                                 kHint);
@@ -126,10 +150,9 @@ void remove_export(const fs::path& folder) noexcept {
   fs::remove(folder, ignored);  // if it is empty
 }
 
-void write_export(const HfExport& options, const ModelShape& shape, int64_t known) {
-  // Checkpoints of versions that did not save the token were made with GPT-2's vocabulary or one like it,
-  // in which it is the last one.
-  const int64_t end_of_document = known >= 0 ? known : shape.vocab_size - 1;
+void write_export(const HfExport& options, const ModelShape& shape, const CheckpointInfo& info) {
+  const int64_t known = info.data.vocabulary.end_of_document;
+  const int64_t end_of_document = known >= 0 ? known : end_of_text_in(options.vocab_file);
   if (!options.vocab_file.empty()) {
     write_file_atomically(options.output / "vocab.json", read_file(options.vocab_file));
     write_file_atomically(options.output / "merges.txt", read_file(options.merge_file));
@@ -140,7 +163,7 @@ void write_export(const HfExport& options, const ModelShape& shape, int64_t know
   }
   write_weights(options, shape, options.output / kWeights);
   write_file_atomically(options.output / "config.json",
-                        hf_config_json(shape, options.dtype, end_of_document));
+                        hf_config_json(shape, training_of(info), options.dtype, end_of_document));
 }
 
 bool has_checksum(const fs::path& file, const std::string& sha256) {
@@ -176,7 +199,7 @@ void export_hf(const HfExport& options) {
   check_vocabulary(options, info.data.vocabulary, shape.vocab_size);
   make_room(options);
   try {
-    write_export(options, shape, info.data.vocabulary.end_of_document);
+    write_export(options, shape, info);
   } catch (...) {
     remove_export(options.output);
     throw;

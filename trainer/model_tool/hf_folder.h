@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <utility>
 
 #include "kernels/backend.h"
@@ -49,8 +50,8 @@ struct HfImport {
   int64_t make_vocab_size_divisible_by = 128;  // padding rows are zero
 };
 // Reads names with and without the prefix "transformer." or "model." and F32, BF16 and F16 weights, and stores
-// fp32. Throws std::runtime_error, which names the field of config.json or the tensor that does not
-// fit; a tensor that the model of config.json does not have is none that fits.
-void import_hf(const HfImport& options);
+// fp32. Returns what the user should know of it, or "". Throws std::runtime_error, which names the field of config.json
+// or the tensor that does not fit; a tensor that the model of config.json does not have is none that fits.
+std::string import_hf(const HfImport& options);
 
 }  // namespace weft

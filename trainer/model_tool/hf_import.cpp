@@ -37,12 +37,7 @@ class HfWeights {
     if (fs::exists(folder / "model.safetensors")) {
       files_.push_back(std::make_unique<SafetensorsFile>(folder / "model.safetensors"));
     } else if (fs::exists(index)) {
-      const Json json = read_json_file(index);
-      std::set<std::string> names;
-      for (const auto& file : json.at("weight_map")) names.insert(file.get<std::string>());
-      for (const std::string& name : names) {
-        files_.push_back(std::make_unique<SafetensorsFile>(folder / fs::path(name).filename()));
-      }
+      open_shards(read_json_file(index).at("weight_map"), index);
     } else {
       throw std::runtime_error(folder.string() +
                                " holds neither model.safetensors nor its index; save the model "
@@ -109,6 +104,28 @@ class HfWeights {
     return values;
   }
 
+  // The index must name the file of each tensor, or it is another model's.
+  void open_shards(const Json& weight_map, const fs::path& index) {
+    std::set<std::string> names;
+    for (const auto& file : weight_map) names.insert(file.get<std::string>());
+    size_t num_tensors = 0;
+    for (const std::string& name : names) {
+      files_.push_back(std::make_unique<SafetensorsFile>(folder_ / fs::path(name).filename()));
+      for (const SafetensorsEntry& entry : files_.back()->entries()) {
+        ++num_tensors;
+        const auto found = weight_map.find(entry.name);
+        if (found != weight_map.end() && *found == name) continue;
+        throw std::runtime_error(index.string() + " says that tensor " + entry.name + " lies in " +
+                                 (found == weight_map.end() ? "no file" : found->dump()) +
+                                 ", and it is in " + name);
+      }
+    }
+    if (num_tensors != weight_map.size()) {
+      throw std::runtime_error(index.string() + " names " + std::to_string(weight_map.size()) +
+                               " tensors, and the files hold " + std::to_string(num_tensors));
+    }
+  }
+
   fs::path folder_;
   std::string prefix_;
   std::vector<std::unique_ptr<SafetensorsFile>> files_;
@@ -140,13 +157,22 @@ RunVocabulary vocabulary_of(const fs::path& folder, const Json& config, int64_t 
   RunVocabulary vocabulary;
   vocabulary.num_tokens = num_tokens;
   vocabulary.source = folder.string();
-  const auto end = config.find("eos_token_id");  // a number, or null
-  if (end != config.end() && end->is_number_unsigned() &&
-      end->get<uint64_t>() < static_cast<uint64_t>(num_tokens)) {
-    vocabulary.end_of_document = end->get<int64_t>();
-    vocabulary.end_of_document_source = "eos_token_id of " + (folder / "config.json").string();
-  }
+  const auto take_end = [&](const Json& id, const std::string& source) {
+    if (!id.is_number_unsigned() || id.get<uint64_t>() >= static_cast<uint64_t>(num_tokens)) return;
+    vocabulary.end_of_document = id.get<int64_t>();
+    vocabulary.end_of_document_source = source;
+  };
+  // A number, a list of them, or null; transformers writes no defaults of its classes.
+  const int64_t fallback = config.value("model_type", "") == "gpt2" ? 50256 : 2;
+  Json end = config.value("eos_token_id", Json(static_cast<uint64_t>(fallback)));
+  if (end.is_array() && !end.empty()) end = Json(end.front());
+  take_end(end, "eos_token_id of " + (folder / "config.json").string());
   if (!fs::exists(folder / "vocab.json") || !fs::exists(folder / "merges.txt")) return vocabulary;
+  if (vocabulary.end_of_document < 0) {
+    const fs::path file = folder / "vocab.json";
+    take_end(read_json_file(file).value("<|endoftext|>", Json()),
+             "<|endoftext|> of " + file.string());
+  }
   vocabulary.vocab_file = fs::absolute(folder / "vocab.json").string();
   vocabulary.vocab_sha256 = sha256_of_file(folder / "vocab.json");
   vocabulary.merge_file = fs::absolute(folder / "merges.txt").string();
@@ -154,8 +180,13 @@ RunVocabulary vocabulary_of(const fs::path& folder, const Json& config, int64_t 
   return vocabulary;
 }
 
-void import_folder(const HfImport& options) {
+// Returns as import_hf().
+std::string import_folder(const HfImport& options) {
   const fs::path config_path = options.input / "config.json";
+  if (!fs::exists(config_path)) {
+    throw std::runtime_error(options.input.string() +
+                             " holds no config.json: is it a Hugging Face folder?");
+  }
   const Json config = read_json_file(config_path);
   const ModelShape shape =
       shape_from_hf_config(config, config_path, options.make_vocab_size_divisible_by);
@@ -185,13 +216,19 @@ void import_folder(const HfImport& options) {
   info.lr_decay_style = "none";
   const auto cpu = create_cpu_backend();
   save_checkpoint(options.save, info, tensors, *cpu);
+  const Json end = config.value("eos_token_id", Json());
+  if (!end.is_array() || end.size() < 2) return "";
+  return "eos_token_id lists several tokens, " + end.dump() + "; " +
+         (info.data.vocabulary.end_of_document < 0
+              ? "none of them ends documents here"
+              : std::to_string(info.data.vocabulary.end_of_document) + " ends documents here");
 }
 
 }  // namespace
 
-void import_hf(const HfImport& options) {
+std::string import_hf(const HfImport& options) {
   try {
-    import_folder(options);
+    return import_folder(options);
   } catch (const Json::exception& error) {
     throw std::runtime_error(
         options.input.string() +

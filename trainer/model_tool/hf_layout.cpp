@@ -38,7 +38,8 @@ HfModel hf_model(const ModelShape& shape) {
     check(shape.uses_rms_norm, "LayerNorms (no --normalization RMSNorm)");
     check(shape.glu == Glu::kSwiglu, "no --swiglu");
     check(shape.rotary_size == shape.head_size && !shape.rotary_interleaved,
-          "no --position-embedding-type rope of whole heads and halves");
+          shape.rotary_interleaved ? "--rotary-interleaved"
+                                   : "no --position-embedding-type rope of whole heads and halves");
     return finish(HfModel::kLlama, "LLaMA");
   }
   check(shape.has_biases, "no biases (--disable-bias-linear)");

@@ -50,7 +50,10 @@ class ExportCommand final : public Command {
     options.choice("--dtype", dtype_,
                    {{"float32", DType::kFloat32},
                     {"bfloat16", DType::kBFloat16},
-                    {"float16", DType::kFloat16}},
+                    {"float16", DType::kFloat16},
+                    {"fp32", DType::kFloat32},
+                    {"bf16", DType::kBFloat16},
+                    {"fp16", DType::kFloat16}},
                    "type of the weights");
     options.text("--vocab-file", vocab_file_,
                  "vocab.json; default: the one that the model's data was made with");
@@ -116,9 +119,11 @@ class ImportCommand final : public Command {
     if (latest_iteration(save_) || !stored_iterations(save_).empty()) {
       throw std::invalid_argument(save_ + " already holds checkpoints; import into another folder");
     }
-    import_hf({.input = input_,
-               .save = save_,
-               .make_vocab_size_divisible_by = make_vocab_size_divisible_by_});
+    const std::string note =
+        import_hf({.input = input_,
+                   .save = save_,
+                   .make_vocab_size_divisible_by = make_vocab_size_divisible_by_});
+    if (!note.empty()) print_message("note: " + note);
     const std::string folder = escape_message(save_);
     fmt::print("imported {} to {}; start from it with weft-train --load {}\n",
                escape_message(input_), folder, folder);

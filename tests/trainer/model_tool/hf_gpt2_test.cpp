@@ -10,9 +10,11 @@
 #include "kernels/elements.h"
 #include "tests/indexed_dataset/nested_json.h"
 #include "trainer/checkpoint/checkpoint.h"
+#include "trainer/checkpoint/checkpoint_reader.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/model_tool/hf_folder.h"
 #include "trainer/model_tool/hf_layout.h"
+#include "trainer/resume/architecture.h"
 
 namespace weft {
 namespace {
@@ -248,12 +250,80 @@ TEST_F(HfGpt2, TheTokenThatEndsDocumentsIsTheModelsOwn) {
   const auto tokenizer = nlohmann::json::parse(read_file(dir_ / "out/tokenizer_config.json"));
   EXPECT_EQ(tokenizer["eos_token"], "2") << "the entry with that id";
   EXPECT_EQ(tokenizer["bos_token"], "2");
-  // A folder that does not say is one of GPT-2's, whose last token it is.
+  // A folder that names none gives none.
   fs::remove_all(dir_ / "ckpt");
   write_hf("", {{"eos_token_id", nullptr}});
   import_hf({dir_ / "hf", dir_ / "ckpt", 128});
   export_hf({.load = dir_ / "ckpt", .output = dir_ / "last"});
-  EXPECT_EQ(nlohmann::json::parse(read_file(dir_ / "last/config.json"))["eos_token_id"], 49);
+  EXPECT_EQ(nlohmann::json::parse(read_file(dir_ / "last/config.json"))["eos_token_id"], nullptr);
+}
+
+// Those who train on with transformers get the dropout that the run had.
+TEST_F(HfGpt2, AnExportSaysHowTheRunHasTrained) {
+  write_hf("");
+  import_hf({dir_ / "hf", dir_ / "ckpt", 128});
+  CheckpointInfo info = read_checkpoint_info(dir_ / "ckpt", 0);
+  info.arguments_json =
+      R"({"hidden_dropout": 0.0, "attention_dropout": 0.3, "init_method_std": 0.006})";
+  CheckpointReader reader(dir_ / "ckpt", 0);
+  const ParameterTable table(shape_from(info.architecture), {});
+  std::vector<std::vector<float>> storage;
+  std::vector<StateTensor> tensors;
+  for (const Parameter& parameter : table.all()) {
+    storage.emplace_back(static_cast<size_t>(parameter.num_elements));
+    reader.read({.name = "model/" + parameter.name,
+                 .global_shape = parameter.global_shape,
+                 .count = parameter.num_own},
+                DType::kFloat32, reinterpret_cast<char*>(storage.back().data()));
+    tensors.push_back({"model/" + parameter.name, parameter.global_shape, -1, 0, 0,
+                       Tensor(storage.back().data(), DType::kFloat32, {parameter.num_own})});
+  }
+  save_checkpoint(dir_ / "trained", info, tensors, *create_cpu_backend(1));
+  export_hf({.load = dir_ / "trained", .output = dir_ / "out"});
+  const auto config = nlohmann::json::parse(read_file(dir_ / "out/config.json"));
+  EXPECT_EQ(config.at("resid_pdrop"), 0.0);
+  EXPECT_EQ(config.at("embd_pdrop"), 0.0);
+  EXPECT_EQ(config.at("attn_pdrop"), 0.3);
+  EXPECT_EQ(config.at("initializer_range"), 0.006);
+}
+
+// nanoGPT's embedding has 50,304 rows for the 50,257 words of its tokenizer.
+TEST_F(HfGpt2, AModelMayHaveMoreRowsThanItsTokenizerHasWords) {
+  write_hf("");
+  write_vocabulary(47);
+  std::ofstream(dir_ / "m.txt") << "#version: 0.2\n";
+  fs::copy(dir_ / "v.json", dir_ / "hf/vocab.json");
+  fs::copy(dir_ / "m.txt", dir_ / "hf/merges.txt");
+  import_hf({dir_ / "hf", dir_ / "ckpt", 128});
+  const HfExport job{.load = dir_ / "ckpt",
+                     .output = dir_ / "out",
+                     .vocab_file = dir_ / "v.json",
+                     .merge_file = dir_ / "m.txt"};
+  export_hf(job);
+  EXPECT_EQ(nlohmann::json::parse(read_file(dir_ / "out/config.json")).at("vocab_size"), 50);
+}
+
+TEST_F(HfGpt2, ShardsThatTheIndexDoesNotNameRightlyAreRefused) {
+  for (const bool is_missing : {false, true}) {
+    write_hf("");
+    split_into_shards();
+    const fs::path path = dir_ / "hf/model.safetensors.index.json";
+    auto index = nlohmann::json::parse(read_file(path));
+    auto& map = index["weight_map"];
+    if (is_missing) {
+      map.erase("wte.weight");
+    } else {
+      map["wte.weight"] = map["wte.weight"] == "a.safetensors" ? "b.safetensors" : "a.safetensors";
+    }
+    std::ofstream(path) << index;
+    EXPECT_THAT(import_error(), HasSubstr("says that tensor wte.weight lies in"));
+  }
+}
+
+TEST_F(HfGpt2, AFolderWithoutAConfigIsBadInputAsOneWithoutWeights) {
+  write_hf("");
+  fs::remove(dir_ / "hf/config.json");
+  EXPECT_THAT(import_error(), HasSubstr("holds no config.json"));
 }
 
 TEST_F(HfGpt2, ATiedHeadThatDiffersIsNotDropped) {

@@ -42,7 +42,46 @@ TEST_F(HfLlama, NamesWhatIsNotBuilt) {
   EXPECT_EQ(import_error({{"rope_scaling", nullptr}}), "");
 }
 
+// A base that is read wrongly gives a model that still speaks, and worse.
+TEST_F(HfLlama, RotaryPositionsThatAreNotUnderstoodAreRefused) {
+  const nlohmann::json by_layer = {{"full_attention", {{"rope_theta", 1e6}}}};
+  EXPECT_THAT(import_error({{"rope_parameters", by_layer}}),
+              HasSubstr("rope_parameters has the field full_attention, which is not understood"));
+  EXPECT_THAT(import_error({{"rope_parameters", {{"rope_theta", 1e6}, {"factor", 8.0}}}}),
+              HasSubstr("the field factor"));
+  EXPECT_THAT(import_error({{"rope_scaling", nlohmann::json::array()}}),
+              HasSubstr("rope_scaling is [], no object"));
+  EXPECT_THAT(import_error({{"rope_scaling", "linear"}}), HasSubstr("rope_scaling is \"linear\""));
+  for (const nlohmann::json& base : {nlohmann::json(), nlohmann::json("5"), nlohmann::json(true)}) {
+    EXPECT_THAT(import_error({{"rope_theta", base}}),
+                HasSubstr("rope_theta is " + base.dump() + ", no number above 1"));
+  }
+  EXPECT_THAT(import_error({{"layer_types", {"full_attention", "sliding_attention"}}}),
+              HasSubstr("layer_types names \"sliding_attention\""));
+  EXPECT_THAT(import_error({{"quantization_config", {{"bits", 4}}}}),
+              HasSubstr("quantization_config"));
+  EXPECT_EQ(import_error({{"partial_rotary_factor", nullptr}}), "");
+  const nlohmann::json plain = {{"rope_type", nullptr}, {"rope_theta", 5e5}, {"factor", nullptr}};
+  std::filesystem::remove_all(dir_ / "ckpt2");
+  EXPECT_EQ(import_error({{"rope_parameters", plain}}), "");
+  EXPECT_EQ(shape_from(read_checkpoint_info(dir_ / "ckpt2", 0).architecture).rotary_base, 5e5);
+}
+
+TEST_F(HfLlama, OfSeveralEndsTheFirstOneIsKept) {
+  std::filesystem::remove_all(dir_ / "hf");
+  std::filesystem::copy(golden_, dir_ / "hf");
+  auto config = nlohmann::json::parse(read_file(golden_ / "config.json"));
+  config["eos_token_id"] = {5, 7};
+  std::ofstream(dir_ / "hf/config.json") << config;
+  EXPECT_THAT(import_hf({dir_ / "hf", dir_ / "ckpt2", 128}),
+              HasSubstr("eos_token_id lists several tokens, [5,7]; 5 ends documents here"));
+  export_hf({.load = dir_ / "ckpt2", .output = dir_ / "out"});
+  EXPECT_EQ(nlohmann::json::parse(read_file(dir_ / "out/config.json")).at("eos_token_id"), 5);
+}
+
 TEST_F(HfLlama, AModelOfNoFormatSaysWhatIsInTheWay) {
+  EXPECT_THAT(export_error([](ModelShape& shape) { shape.rotary_interleaved = true; }),
+              HasSubstr("which has --rotary-interleaved"));
   EXPECT_THAT(export_error([](ModelShape& shape) { shape.glu = Glu::kGeglu; }),
               HasSubstr("LLaMA cannot hold this model, which has no --swiglu"));
   EXPECT_THAT(export_error([](ModelShape& shape) { shape.rotary_size = 8; }),
