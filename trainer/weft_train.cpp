@@ -94,7 +94,7 @@ weft::ExitCode run(weft::ParsedArguments& parsed, weft::HostGroup& ranks,
     weft::measure_devices(config, ranks, stdout);
     return weft::ExitCode::kDone;
   }
-  for (const std::string& problem : weft::problems_of(config)) parsed.problems.push_back(problem);
+  weft::add_problems(parsed, weft::problems_of(config));
   if (print_problems(parsed.problems, ranks)) return weft::ExitCode::kUsage;
   if (!config.global_batch_size) {
     parsed.notes.push_back("setting global batch size to " + std::to_string(config.global_batch()));

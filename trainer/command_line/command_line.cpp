@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <type_traits>
@@ -78,8 +79,8 @@ struct IsVector<std::vector<T>> : std::true_type {};
 // are reported together.
 class Declare {
  public:
-  Declare(CLI::App& app, std::vector<std::string>& problems, std::vector<std::string>& flags)
-      : app_(app), problems_(problems), flags_(flags) {}
+  Declare(CLI::App& app, ParsedArguments& parsed, std::vector<std::string>& flags)
+      : app_(app), parsed_(parsed), flags_(flags) {}
 
   void group(const char* name) { group_ = name; }
 
@@ -90,9 +91,17 @@ class Declare {
     if constexpr (std::is_same_v<T, bool>) {
       app_.add_flag(spellings(flag), value, help)->group(group_);
     } else if constexpr (IsVector<T>::value) {
+      // The callback runs at each occurrence, with the values of that one.
       app_.add_option_function<std::vector<std::string>>(
-              flag, [this, flag, &value](const auto& texts) { set_all(flag, texts, value); }, help)
+              flag,
+              [this, flag, &value, num_given = 0](const auto& texts) mutable {
+                if (num_given++ == 1)
+                  parsed_.notes.push_back(flag + " is given more than once: the last one counts");
+                set_all(flag, texts, value);
+              },
+              help)
           ->group(group_)
+          ->trigger_on_parse()
           ->expected(0, -1);
     } else {
       app_.add_option_function<std::string>(
@@ -119,11 +128,10 @@ class Declare {
     return flag;
   }
   void report(const std::string& flag, const std::string& text, const std::string& what) {
-    if (text.empty()) {
-      problems_.push_back(flag + ": needs a value");
-    } else if (!what.empty()) {
-      problems_.push_back(fmt::format("{} {}: {}", flag, text, what));
-    }
+    if (!text.empty() && what.empty()) return;
+    parsed_.problems.push_back(text.empty() ? flag + ": needs a value"
+                                            : fmt::format("{} {}: {}", flag, text, what));
+    parsed_.unread_flags.push_back(flag);
   }
   template <typename T>
   void set_all(const std::string& flag, const std::vector<std::string>& texts,
@@ -149,7 +157,7 @@ class Declare {
   }
 
   CLI::App& app_;
-  std::vector<std::string>& problems_;
+  ParsedArguments& parsed_;
   std::vector<std::string>& flags_;
   std::string group_;
 };
@@ -171,7 +179,10 @@ void declare_known_flag(CLI::App& app, const KnownFlag& known, bool supported,
     const bool harmless =
         known.values.empty() || (!values.empty() && is_one_of(values[0], known.values));
     if (!supported) {
-      parsed.problems.push_back(fmt::format("{} is not supported yet: {}", flag, known.reason));
+      const bool has_other_name =
+          known.reason.starts_with("give ") || known.reason.starts_with("use ");
+      parsed.problems.push_back(fmt::format("{} is not supported{}: {}", flag,
+                                            has_other_name ? "" : " yet", known.reason));
     } else if (!harmless) {
       parsed.problems.push_back(
           fmt::format("{} is not supported yet: only {} is", given, known.values));
@@ -244,7 +255,7 @@ ParsedArguments parse_arguments(std::vector<std::string> arguments) {
   bool version = false;
   app.add_flag("--version", version, "print the version and the CUDA devices, and exit");
   std::vector<std::string> flags{"-h", "--help", "--version"};
-  Declare declare(app, parsed.problems, flags);
+  Declare declare(app, parsed, flags);
   visit_options(parsed.config, declare);
   // --eval-only is Megatron-DeepSpeed's word for --skip-train.
   app.add_flag("--eval-only", parsed.config.skip_train)->group("");
@@ -262,6 +273,7 @@ ParsedArguments parse_arguments(std::vector<std::string> arguments) {
     return parsed;
   } catch (const CLI::ParseError& error) {
     parsed.problems.emplace_back(error.what());
+    parsed.stopped_early = true;
   }
   if (version) parsed.help = version_text();
   const auto is_given = [&app](const std::string& flag) { return app.count(flag) > 0; };
@@ -269,6 +281,25 @@ ParsedArguments parse_arguments(std::vector<std::string> arguments) {
   load_curriculum_metrics(parsed.config, parsed.problems);
   report_unknown(app.remaining(), flags, parsed.problems);
   return parsed;
+}
+
+void add_problems(ParsedArguments& parsed, const std::vector<std::string>& of_config) {
+  if (parsed.stopped_early) return;
+  const auto names = [](const std::string& problem, const std::string& flag) {
+    for (size_t at = problem.find(flag); at != std::string::npos; at = problem.find(flag, at + 1)) {
+      const size_t end = at + flag.size();
+      const bool goes_on =
+          end < problem.size() && (std::isalnum(static_cast<unsigned char>(problem[end])) != 0 ||
+                                   problem[end] == '-' || problem[end] == '_');
+      if (!goes_on) return true;
+    }
+    return false;
+  };
+  for (const std::string& problem : of_config) {
+    const bool follows = std::any_of(parsed.unread_flags.begin(), parsed.unread_flags.end(),
+                                     [&](const std::string& flag) { return names(problem, flag); });
+    if (!follows) parsed.problems.push_back(problem);
+  }
 }
 
 }  // namespace weft

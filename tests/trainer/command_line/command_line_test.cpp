@@ -56,6 +56,46 @@ TEST(Config, FlagsAreNotAbbreviated) {
               Contains(HasSubstr("did you mean --num-layers?")));
 }
 
+// As in Megatron, so that a script may append what it changes.
+TEST(Config, TheLastOfEqualListsCountsAndIsTold) {
+  const ParsedArguments parsed = parse_arguments(words(
+      kGood + "--recompute-modules layernorm mlp --data-path 0.5 a 0.5 b --recompute-modules mlp"));
+  EXPECT_THAT(parsed.problems, IsEmpty());
+  EXPECT_THAT(parsed.config.data_path, ElementsAre("0.5", "a", "0.5", "b"));
+  EXPECT_THAT(parsed.config.recompute_modules, ElementsAre("mlp"));
+  EXPECT_THAT(parsed.notes,
+              ElementsAre("--data-path is given more than once: the last one counts",
+                          "--recompute-modules is given more than once: the last one counts"));
+  EXPECT_THAT(parse_arguments(words("--rampup-batch-size 2 2 8 --rampup-batch-size 4 4 9"))
+                  .config.rampup_batch_size,
+              ElementsAre(4, 4, 9));
+}
+
+TEST(Config, AValueThatCannotBeReadIsTheOnlyProblemOfItsFlag) {
+  EXPECT_THAT(problems_of(kGood + "--train-iters 1e3 --lr nan"),
+              ElementsAre("--train-iters 1e3: is not an integer", "--lr nan: is not a number"));
+  EXPECT_THAT(problems_of("--bf16=x " + kGood), ElementsAre(HasSubstr("--bf16")));
+  // Others are still told.
+  EXPECT_THAT(
+      problems_of(kGood + "--train-iters 1e3 --lr -1"),
+      ElementsAre("--train-iters 1e3: is not an integer",
+                  HasSubstr("--lr is required and must be positive"), HasSubstr("--min-lr")));
+}
+
+TEST(Config, FlagsOfMegatronAreNotTakenForOthersThatLookAlike) {
+  for (const char* flag : {"--start-weight-decay 0.1", "--end-weight-decay 0.1",
+                           "--window-size (7,0)", "--num-experts 8", "--save-retain-interval 5",
+                           "--embedding-dropout 0.1", "--no-position-embedding"}) {
+    const auto problems = problems_of(kGood + flag);
+    ASSERT_EQ(problems.size(), 1U) << flag;
+    EXPECT_THAT(problems[0], HasSubstr("is not supported")) << flag;
+    EXPECT_THAT(problems[0], testing::Not(HasSubstr("did you mean"))) << flag;
+  }
+  EXPECT_THAT(
+      problems_of(kGood + "--no-position-embedding"),
+      ElementsAre("--no-position-embedding is not supported: give --position-embedding-type none"));
+}
+
 TEST(Config, TheLastOfEqualFlagsCounts) {
   EXPECT_EQ(parse_arguments(words(kGood + "--num-layers 7")).config.num_layers, 7);
 }
@@ -107,7 +147,7 @@ TEST(Config, Fp16AndItsLossScaleAreChecked) {
   for (const auto& [flags, problem] : {
            std::pair{"--fp16 --bf16", "--fp16 and --bf16 exclude each other"},
            {"--fp16 --loss-scale 0", "--loss-scale must be positive and at most 2^127 (got 0)"},
-           {"--fp16 --initial-loss-scale inf", "--initial-loss-scale must be positive"},
+           {"--fp16 --initial-loss-scale inf", "--initial-loss-scale inf: is not a number"},
            {"--fp16 --min-loss-scale 8 --initial-loss-scale 4",
             "--min-loss-scale 8 must be positive and at most --initial-loss-scale 4"},
            {"--fp16 --loss-scale-window 0", "--loss-scale-window must be at least 1 (got 0)"},

@@ -23,10 +23,9 @@ inline const std::string kGood =
     "my_text_document ";
 
 inline std::vector<std::string> problems_of(const std::string& line) {
-  const ParsedArguments parsed = parse_arguments(words(line));
-  std::vector<std::string> all = parsed.problems;
-  for (const std::string& problem : problems_of(parsed.config)) all.push_back(problem);
-  return all;
+  ParsedArguments parsed = parse_arguments(words(line));
+  add_problems(parsed, problems_of(parsed.config));
+  return parsed.problems;
 }
 
 }  // namespace weft

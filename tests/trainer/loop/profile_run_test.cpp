@@ -115,7 +115,7 @@ TEST_F(ProfiledRun, RefusesRangesThatAreNone) {
   EXPECT_THAT(output(), HasSubstr("--profile-steps 10:13 goes beyond --train-iters 12"));
   const Arguments megatrons = {"--profile", "--profile-step-start", "3", "--profile-step-end", "4"};
   EXPECT_EQ(run(arguments("refused", 12, megatrons)), 2) << output();
-  EXPECT_THAT(output(), HasSubstr("--profile-step-start is not supported yet: give --profile-steps "
+  EXPECT_THAT(output(), HasSubstr("--profile-step-start is not supported: give --profile-steps "
                                   "FIRST:LAST, which profiles every rank"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "refused"));
 }

@@ -167,7 +167,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"--adam-eps 1e-999", "--adam-eps 1e-999: is too large or too small"},
         Case{"--num-workers 100000", "--num-workers 100000 is beyond the limit of 1024"},
         Case{"--clip-grad -1", "--clip-grad must be at least 0"},
-        Case{"--data-path 0.5 a 0.5 b", "a weight or a PREFIX is missing"},
+        Case{"--data-path 0.5 a 0.5", "a weight or a PREFIX is missing"},
         Case{"--split 0,50,50", "--split 0,50,50 gives training 0 %"},
         Case{"--split a,b", "--split a,b: "},
         Case{"--save-interval 5", "--save-interval 5 needs --save"},
