@@ -50,7 +50,10 @@ SampleLossWriter::SampleLossWriter(const std::filesystem::path& path, int64_t co
   if (first && *first <= consumed_samples) {
     first_sample_ = *first;
     file_ = OutputFile(path, /*keep=*/true);
-    file_.truncate(kHeaderBytes + (consumed_samples - first_sample_) * kRecordBytes);
+    const int64_t num_kept = consumed_samples - first_sample_;
+    const int64_t num_stored = (InputFile(path).size_bytes() - kHeaderBytes) / kRecordBytes;
+    num_dropped_samples_ = std::max(num_stored - num_kept, int64_t{0});
+    file_.truncate(kHeaderBytes + num_kept * kRecordBytes);
     return;
   }
   first_sample_ = consumed_samples;

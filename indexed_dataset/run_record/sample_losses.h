@@ -37,9 +37,12 @@ class SampleLossWriter {
   // The losses of an iteration, whose first sample is number `first_sample`. Throws std::system_error,
   // and std::invalid_argument for a sample before the file's first one.
   void add(int64_t iteration, int64_t first_sample, std::span<const float> losses);
+  // The number of samples whose records were dropped when the file was opened.
+  int64_t num_dropped_samples() const { return num_dropped_samples_; }
 
  private:
   OutputFile file_;
+  int64_t num_dropped_samples_ = 0;
   int64_t first_sample_ = 0;
   std::vector<std::byte> records_;  // of one step
 };

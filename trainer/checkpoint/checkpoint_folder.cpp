@@ -63,7 +63,10 @@ std::optional<int64_t> latest_iteration(const fs::path& dir) {
   if (error != std::errc{} || parsed != end || iteration < 0) {
     throw std::runtime_error(
         tracker.string() +
-        ": holds no iteration number; write the number of an iter_ folder into it");
+        (text == "release"
+             ? ": says \"release\", which is a model of Megatron's, and those are not read: write it as a "
+               "Hugging Face folder with Megatron's tools, and make a checkpoint of that with weft-model import"
+             : ": holds no iteration number; write the number of an iter_ folder into it"));
   }
   return iteration;
 }

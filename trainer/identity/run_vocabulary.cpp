@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <stdexcept>
 #include <vector>
 
@@ -141,23 +142,38 @@ RunVocabulary given_vocabulary(const Config& config, const RunVocabulary& manife
   return given;
 }
 
-constexpr int64_t kNumDocumentsSeen = 64;  // they stand together at the beginning of the files
+// The documents of a dataset that were looked at, and those of them that end with a token.
+struct SeenEnds {
+  int64_t num_documents = 0, num_ended = 0;
+};
 
-bool has_document_that_ends_with(const DatasetReader& reader, int64_t id) {
+// Looks at `most` documents that are spread evenly: the parts of a merged dataset differ. Empty documents have no
+// end, and a damaged index is told by those that read samples.
+SeenEnds look_at_ends(const DatasetReader& reader, int64_t id, int64_t most) {
   // Files without bounds hold a document in each sequence.
   const bool has_bounds = reader.num_documents() > 0;
   const int64_t num_documents = has_bounds ? reader.num_documents() : reader.num_sequences();
-  bool has_any = false;
-  for (int64_t d = 0; d < std::min(num_documents, kNumDocumentsSeen); ++d) {
-    const int64_t last = has_bounds ? reader.document_bound(d + 1) - 1 : d;
-    // Empty documents have no end, and a damaged index is told by those that read samples.
+  const int64_t num_seen = std::min(num_documents, most);
+  SeenEnds seen;
+  for (int64_t i = 0; i < num_seen; ++i) {
+    const int64_t document = num_documents / num_seen * i + num_documents % num_seen * i / num_seen;
+    const int64_t last = has_bounds ? reader.document_bound(document + 1) - 1 : document;
     if (last < 0 || last >= reader.num_sequences() || reader.length(last) < 1) continue;
-    has_any = true;
     int32_t token = -1;
     reader.copy_tokens(last, reader.length(last) - 1, 1, &token);
-    if (token == id) return true;
+    seen.num_documents += 1;
+    if (token == id) seen.num_ended += 1;
   }
-  return !has_any;  // nothing tells that there are none
+  return seen;
+}
+
+std::string name_of_few(const std::vector<std::string>& names) {
+  constexpr size_t kMostNamed = 8;
+  std::string text;
+  for (size_t i = 0; i < names.size() && i < kMostNamed; ++i)
+    text += (i == 0 ? "" : ", ") + names[i];
+  return names.size() > kMostNamed ? fmt::format("{} and {} more", text, names.size() - kMostNamed)
+                                   : text;
 }
 
 }  // namespace
@@ -225,20 +241,48 @@ std::string check_document_ends(const Config& config, const RunVocabulary& vocab
                      : config.reset_position_ids   ? "--reset-position-ids"
                      : config.reset_attention_mask ? "--reset-attention-mask"
                                                    : nullptr;
-  const int64_t id = vocabulary.end_of_document;
-  const std::vector<std::string> prefixes = dataset_prefixes(config);
-  if (std::any_of(prefixes.begin(), prefixes.end(), [id](const std::string& prefix) {
-        return has_document_that_ends_with(DatasetReader(prefix), id);
-      }))
-    return "";
-  const std::string what =
-      fmt::format("none of the first {} documents of {} ends with it", kNumDocumentsSeen,
-                  prefixes.empty() ? "the data" : prefixes.front());
-  if (flag == nullptr) return fmt::format("--eod-token-id {}: {}", id, what);
+  const SplitBlends blends = resolve_data_paths(config.data_paths());
+  const std::vector<std::string> prefixes = blends.prefixes();
+  // Training alone decides whether the flags do anything, if it has datasets of its own.
+  std::set<std::string> trained;
+  for (const Blend& blend : blends.of(Split::kTrain))
+    trained.insert(blend.prefixes.begin(), blend.prefixes.end());
+  const int64_t most =
+      std::clamp<int64_t>(8192 / std::max<int64_t>(std::ssize(prefixes), 1), 16, 128);
+  std::vector<std::string> without, in_part;
+  bool any_in_training = false;
+  for (const std::string& prefix : prefixes) {
+    const SeenEnds seen = look_at_ends(DatasetReader(prefix), vocabulary.end_of_document, most);
+    // A dataset without documents tells nothing.
+    const bool has_none = seen.num_documents > 0 && seen.num_ended == 0;
+    if (has_none) without.push_back(prefix);
+    if (!has_none && (trained.empty() || trained.contains(prefix))) any_in_training = true;
+    if (!has_none && seen.num_ended < seen.num_documents)
+      in_part.push_back(fmt::format("{} ({} of {})", prefix, seen.num_ended, seen.num_documents));
+  }
+  if (without.empty() && in_part.empty()) return "";
+  std::string what;
+  if (!without.empty()) what = fmt::format("no document of {} ends with it", name_of_few(without));
+  if (!in_part.empty()) {
+    what += fmt::format("{}not all documents that were looked at end with it in {}",
+                        what.empty() ? "" : ", and ", name_of_few(in_part));
+  }
+  const std::string id =
+      fmt::format("{}, {}", vocabulary.end_of_document, vocabulary.end_of_document_source);
+  if (flag == nullptr)
+    return fmt::format("--eod-token-id {}: {}", vocabulary.end_of_document, what);
+  if (any_in_training) {
+    return fmt::format(
+        "{} looks for the end-of-document token {}, but {}: such a document runs into the next one{}",
+        flag, id, what,
+        config.eod_mask_loss
+            ? ""
+            : " (--dataloader-inter-document-masking takes the ends that indexes tell)");
+  }
   throw std::invalid_argument(fmt::format(
-      "{} looks for the end-of-document token {}, {}, but {}. If they end with another token, give its "
+      "{} looks for the end-of-document token {}, but {}. If they end with another token, give its "
       "--eod-token-id; if the dataset was made without --append-eod, make it with that{}",
-      flag, id, vocabulary.end_of_document_source, what,
+      flag, id, what,
       config.eod_mask_loss
           ? ""
           : ", or give --dataloader-inter-document-masking for the ends that its index tells"));

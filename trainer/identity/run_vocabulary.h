@@ -36,10 +36,10 @@ struct RunVocabulary {
 // std::runtime_error for a file that is no vocabulary, std::system_error if it cannot be read.
 RunVocabulary find_run_vocabulary(const Config& config);
 
-// Throws std::invalid_argument where the run looks for the end-of-document token (--eod-mask-loss,
-// --reset-position-ids, --reset-attention-mask) and none of the first documents of any dataset ends
-// with it: the options would do nothing. Where --eod-token-id is given without them, it returns that as a
-// warning, else "". Throws as DatasetReader.
+// Returns a warning that names the datasets of which no document, or not each one, ends with the end-of-document
+// token, where the run looks for that (--eod-mask-loss, --reset-position-ids, --reset-attention-mask) or names it
+// (--eod-token-id); else "". It looks at a few documents of each dataset. Throws std::invalid_argument where
+// the run looks for it and none of its training datasets has it: the options would do nothing. Throws as DatasetReader.
 std::string check_document_ends(const Config& config, const RunVocabulary& vocabulary);
 
 // Returns the folder of GPT-2's files: $WEFT_GPT2_DIR if that is set, even where it does not exist

@@ -36,12 +36,9 @@ std::string counter_fields(const IterationLine& line) {
 
 // Returns Megatron-DeepSpeed's two speed fields, then ours.
 std::string speed_fields(const IterationLine& line) {
-  const double seconds = line.elapsed_ms / 1e3;
-  const double samples_per_s =
-      seconds > 0 ? static_cast<double>(line.global_batch_size) / seconds : 0;
   std::string text =
       fmt::format(" samples per second: {:.3f} | TFLOPs: {:.2f} | tokens per second: {:.0f} |",
-                  samples_per_s, line.hardware_tflops, line.tokens_per_s);
+                  line.samples_per_s, line.hardware_tflops, line.tokens_per_s);
   if (line.mfu) text += fmt::format(" MFU: {:.1f} |", *line.mfu);
   return text;
 }

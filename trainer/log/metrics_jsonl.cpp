@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <iterator>
@@ -33,13 +34,14 @@ bool is_kept(const std::string& line, int64_t resumed_iteration) {
   }
 }
 
-std::string kept_lines(const std::string& text, int64_t resumed_iteration) {
+std::string kept_lines(const std::string& text, std::optional<int64_t> resumed_iteration) {
+  if (!resumed_iteration) return text.substr(0, text.rfind('\n') + 1);
   std::string kept;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = text.find('\n', begin);
     if (end == std::string::npos) break;  // the line is torn
     const std::string line = text.substr(begin, end - begin);
-    if (is_kept(line, resumed_iteration)) kept += line + "\n";
+    if (is_kept(line, *resumed_iteration)) kept += line + "\n";
     begin = end + 1;
   }
   return kept;
@@ -77,12 +79,23 @@ std::string to_json_line(int64_t iteration, const std::string& name, double loss
   return json.dump() + "\n";
 }
 
-MetricsFile::MetricsFile(const std::filesystem::path& path, int64_t resumed_iteration)
+std::string lost_output_line(int64_t iteration, const std::string& reason) {
+  return Json{{"iteration", iteration}, {"lost_output", reason}}.dump() + "\n";
+}
+
+MetricsFile::MetricsFile(const std::filesystem::path& path,
+                         std::optional<int64_t> resumed_iteration)
     : path_(path) {
   if (std::filesystem::exists(path)) {
     const std::string text = read_file(path);
     const std::string kept = kept_lines(text, resumed_iteration);
-    if (kept != text) write_file_atomically(path, kept);
+    num_dropped_lines_ = std::ranges::count(text, '\n') - std::ranges::count(kept, '\n');
+    // Later steps lie at the end. To cut them off needs no space, and no kill leaves another file.
+    if (!text.starts_with(kept)) {
+      write_file_atomically(path, kept);
+    } else if (kept != text) {
+      std::filesystem::resize_file(path, kept.size());
+    }
   }
   fd_ = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (fd_ < 0) throw std::system_error(errno, std::generic_category(), path.string());

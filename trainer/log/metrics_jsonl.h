@@ -31,20 +31,24 @@ std::string to_json_line(const StepMetrics& step);
 // `name` is "validation" or "test". An evaluation at the end of training belongs to no iteration,
 // so a resumed run drops it.
 std::string to_json_line(int64_t iteration, const std::string& name, double loss, bool at_end);
+// Tells that log lines before this one's iteration could not be printed, and why.
+std::string lost_output_line(int64_t iteration, const std::string& reason);
 
 // Appends lines with one write each, so that a killed run leaves at most one torn line, the last.
 class MetricsFile {
  public:
-  // Opens or creates the file. First it drops a torn line and the lines of iterations after
-  // `resumed_iteration` that earlier runs wrote.
-  MetricsFile(const std::filesystem::path& path, int64_t resumed_iteration);
+  // Opens or creates the file. First it drops a torn line and, if `resumed_iteration` is given, the lines
+  // of the iterations after it, and of the end of training, that the run has written before.
+  MetricsFile(const std::filesystem::path& path, std::optional<int64_t> resumed_iteration);
   MetricsFile(const MetricsFile&) = delete;
   MetricsFile& operator=(const MetricsFile&) = delete;
   ~MetricsFile();
   void add(const std::string& line);  // throws std::system_error
+  int64_t num_dropped_lines() const { return num_dropped_lines_; }
 
  private:
   std::filesystem::path path_;
+  int64_t num_dropped_lines_ = 0;
   int fd_ = -1;
 };
 

@@ -1,6 +1,10 @@
 #include "trainer/log/run_log.h"
 
+#include <fmt/format.h>
+
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <iterator>
 
@@ -24,25 +28,67 @@ RunLog::RunLog(const Options& options, std::FILE* out)
       out_(out),
       prints_text_(options.prints_text),
       logs_steps_(options.logs_steps) {
-  const std::string folder = config_.run_folder();
-  if (!folder.empty() && logs_steps_) {
-    std::filesystem::create_directories(folder);
-    metrics_ = std::make_unique<MetricsFile>(std::filesystem::path(folder) / kMetricsName,
-                                             options.resumed_iteration);
-    open_sample_losses(options.resumed_samples);
-  }
-  if (!config_.tensorboard_dir.empty() && logs_steps_) {
-    drop_events_after(config_.tensorboard_dir, options.resumed_iteration, options.resumed_samples);
-    events_ = std::make_unique<EventFile>(config_.tensorboard_dir);
+  if (!logs_steps_) return;
+  if (!config_.run_folder().empty()) open_files(options);
+  if (!config_.tensorboard_dir.empty()) open_events(options);
+}
+
+void RunLog::open_files(const Options& options) {
+  const std::filesystem::path folder = config_.run_folder();
+  const std::optional<LogEnd>& end = options.log_end;
+  std::filesystem::create_directories(folder);
+  metrics_ = std::make_unique<MetricsFile>(folder / kMetricsName,
+                                           end ? std::optional(end->iteration) : std::nullopt);
+  const int64_t num_samples = end ? open_sample_losses(end->consumed_samples) : 0;
+  if (metrics_->num_dropped_lines() + num_samples == 0) return;
+  print_line(fmt::format(
+      "> {}: what this run had logged after iteration {} is dropped, {} lines of {} and the losses of {} samples\n",
+      folder.string(), end->iteration, metrics_->num_dropped_lines(), kMetricsName, num_samples));
+}
+
+// Returns the number of samples whose losses are dropped. A run that keeps no losses drops those that follow its
+// begin, too: they are of another past.
+int64_t RunLog::open_sample_losses(int64_t resumed_samples) {
+  const auto path = std::filesystem::path(config_.run_folder()) / kSampleLossesName;
+  if (config_.no_sample_losses && !std::filesystem::exists(path)) return 0;
+  auto writer = std::make_unique<SampleLossWriter>(path, resumed_samples);
+  const int64_t num_dropped = writer->num_dropped_samples();
+  if (!config_.no_sample_losses) sample_losses_ = std::move(writer);
+  return num_dropped;
+}
+
+void RunLog::open_events(const Options& options) {
+  const std::string& folder = config_.tensorboard_dir;
+  try {
+    if (options.log_end) {
+      const int64_t num_dropped = drop_events_after(
+          folder, options.run_id, options.log_end->iteration, options.log_end->consumed_samples);
+      if (num_dropped > 0) {
+        print_line(fmt::format("> {}: {} events of this run after iteration {} are dropped\n",
+                               folder, num_dropped, options.log_end->iteration));
+      }
+    }
+    events_ = std::make_unique<EventFile>(folder, options.run_id);
+  } catch (const std::system_error& error) {
+    stop_events(error);
   }
 }
 
-// A run that keeps no losses drops those that follow its begin, too: they are of another past.
-void RunLog::open_sample_losses(int64_t resumed_samples) {
-  const auto path = std::filesystem::path(config_.run_folder()) / kSampleLossesName;
-  if (config_.no_sample_losses && !std::filesystem::exists(path)) return;
-  auto writer = std::make_unique<SampleLossWriter>(path, resumed_samples);
-  if (!config_.no_sample_losses) sample_losses_ = std::move(writer);
+void RunLog::add_events(int64_t step, const std::vector<Scalar>& scalars) {
+  if (!events_) return;
+  try {
+    events_->add(step, scalars);
+  } catch (const std::system_error& error) {
+    stop_events(error);
+  }
+}
+
+// The state of the run is worth more than its curves.
+void RunLog::stop_events(const std::system_error& error) {
+  events_.reset();
+  print_line(fmt::format(
+      "WARNING: --tensorboard-dir {}: {}; this run writes no more events, and trains on\n",
+      config_.tensorboard_dir, error.what()));
 }
 
 void RunLog::print(const std::string& text) {
@@ -50,8 +96,15 @@ void RunLog::print(const std::string& text) {
 }
 
 void RunLog::print_line(const std::string& text) {
-  std::fputs(text.c_str(), out_);
-  std::fflush(out_);
+  if (std::fputs(text.c_str(), out_) >= 0 && std::fflush(out_) == 0) return;
+  if (has_lost_output_) return;
+  has_lost_output_ = true;
+  lost_output_ = std::strerror(errno);
+  std::fprintf(
+      stderr, "WARNING: the standard output takes no more log lines (%s); training goes on%s\n",
+      lost_output_.c_str(),
+      metrics_ ? (", and " + config_.run_folder() + "/" + kMetricsName + " has its steps").c_str()
+               : "");
 }
 
 void RunLog::training_starts() { after_pause_ = true; }
@@ -67,6 +120,7 @@ void RunLog::on_step(const StepRecord& record, const StepResult& result) {
   const int64_t num_tokens = record.global_batch_size * record.seq_length;
   ModelShape shape = shape_;
   shape.seq_length = record.seq_length;
+  interval_.num_samples += record.global_batch_size;
   interval_.num_tokens += num_tokens;
   interval_.flops += model_flops(shape, static_cast<double>(num_tokens));
   interval_.recomputed_flops +=
@@ -102,6 +156,8 @@ void RunLog::on_step(const StepRecord& record, const StepResult& result) {
     if (config_.fp16 || config_.skip_bad_steps > 0) metrics.skipped = result.outcome.skipped;
     metrics.fp8_errors = result.fp8_errors;
     metrics_->add(to_json_line(metrics));
+    if (!lost_output_.empty()) metrics_->add(lost_output_line(record.iteration, lost_output_));
+    lost_output_.clear();
   }
   if (events_ && record.iteration % config_.tensorboard_log_interval == 0)
     write_events(record, result, elapsed_ms);
@@ -111,7 +167,6 @@ void RunLog::on_step(const StepRecord& record, const StepResult& result) {
 
 void RunLog::log_fp8_errors(int64_t iteration, const std::vector<float>& errors) {
   print_line(fp8_errors_line(iteration, errors));
-  if (!events_) return;
   constexpr size_t kNum = std::size(kFp8Products);
   std::vector<Scalar> scalars;
   for (size_t i = 0; i < errors.size(); ++i) {
@@ -119,7 +174,7 @@ void RunLog::log_fp8_errors(int64_t iteration, const std::vector<float>& errors)
         {std::string("fp8-error ") + kFp8Products[i % kNum] + "/layer " + std::to_string(i / kNum),
          errors[i]});
   }
-  events_->add(iteration, scalars);
+  add_events(iteration, scalars);
 }
 
 // An overflow of scaled gradients is no NaN, as in Megatron: the loss tells.
@@ -163,6 +218,7 @@ IterationLine RunLog::iteration_line_of(const StepRecord& record, const StepResu
     const double of_device = 1e-12 / seconds / static_cast<double>(config_.world_size);
     line.tflops = interval_.flops * of_device;
     line.hardware_tflops = (interval_.flops + interval_.recomputed_flops) * of_device;
+    line.samples_per_s = static_cast<double>(interval_.num_samples) / seconds;
     line.tokens_per_s = static_cast<double>(interval_.num_tokens) / seconds;
   }
   if (peak_tflops_) line.mfu = 100.0 * line.tflops / *peak_tflops_;
@@ -206,8 +262,8 @@ void RunLog::write_events(const StepRecord& record, const StepResult& result, do
   by_step.push_back({"forward-compute-time", result.forward_ms / 1e3F});
   by_step.push_back({"backward-compute-time", result.backward_ms / 1e3F});
   by_step.push_back({"optimizer-time", result.optimizer_ms / 1e3F});
-  events_->add(record.iteration, by_step);
-  events_->add(record.consumed_samples, by_samples);
+  add_events(record.iteration, by_step);
+  add_events(record.consumed_samples, by_samples);
 }
 
 void RunLog::on_evaluation(const Evaluation& evaluation) {
@@ -222,11 +278,10 @@ void RunLog::on_evaluation(const Evaluation& evaluation) {
     at += " of " + set.substr(space + 1);
   print_line(validation_lines(at, loss));
   if (metrics_) metrics_->add(to_json_line(iteration, set, loss, at_end));
-  if (!events_) return;
   const auto value = static_cast<float>(loss), ppl = static_cast<float>(perplexity(loss));
   const std::string tag = "lm loss " + set;
-  events_->add(iteration, {{tag, value}, {tag + " ppl", ppl}});
-  events_->add(consumed_samples, {{tag + " vs samples", value}, {tag + " ppl vs samples", ppl}});
+  add_events(iteration, {{tag, value}, {tag + " ppl", ppl}});
+  add_events(consumed_samples, {{tag + " vs samples", value}, {tag + " ppl vs samples", ppl}});
 }
 
 }  // namespace weft

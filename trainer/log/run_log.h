@@ -5,12 +5,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 
 #include "indexed_dataset/run_record/sample_losses.h"
 #include "trainer/config/config.h"
 #include "trainer/config/model_shape.h"
 #include "trainer/log/log_lines.h"
 #include "trainer/log/metrics_jsonl.h"
+#include "trainer/log/run_manifest.h"
 #include "trainer/log/tensorboard.h"
 #include "trainer/step/trainer.h"
 
@@ -39,8 +41,9 @@ class RunLog {
     std::string device;  // Backend::description()
     int64_t num_iterations = 0;
     int64_t num_recomputed_layers = 0;  // in backward, of the whole model
-    // Points of earlier runs that lie after these are dropped.
-    int64_t resumed_iteration = 0, resumed_samples = 0;
+    std::string run_id;
+    // What this run has logged after these is dropped: it takes those steps again. An evaluation drops nothing.
+    std::optional<LogEnd> log_end = {};
     // As in Megatron, the first rank prints text and the last one iterations, metrics and events.
     bool prints_text = true, logs_steps = true;
   };
@@ -77,7 +80,7 @@ class RunLog {
   // Sums over the steps since the last iteration line.
   struct Interval {
     int64_t num_steps = 0, num_advanced = 0, num_skipped = 0, num_nan = 0;
-    int64_t num_tokens = 0;  // computed ones
+    int64_t num_samples = 0, num_tokens = 0;  // computed ones
     double elapsed_ms = 0, flops = 0, recomputed_flops = 0, loss = 0, batch_wait_ms = 0,
            forward_ms = 0, backward_ms = 0, optimizer_ms = 0, exchange_ms = 0;
   };
@@ -86,7 +89,11 @@ class RunLog {
                                   double elapsed_ms) const;
   std::vector<Timer> timers() const;
   void print_line(const std::string& text);
-  void open_sample_losses(int64_t resumed_samples);
+  void open_files(const Options& options);
+  int64_t open_sample_losses(int64_t resumed_samples);
+  void open_events(const Options& options);
+  void add_events(int64_t step, const std::vector<Scalar>& scalars);
+  void stop_events(const std::system_error& error);
   void count(const StepResult& result);
   void log_interval(const StepRecord& record, const StepResult& result);
   void log_fp8_errors(int64_t iteration, const std::vector<float>& errors);
@@ -102,6 +109,8 @@ class RunLog {
   std::unique_ptr<MetricsFile> metrics_;
   std::unique_ptr<EventFile> events_;
   Interval interval_;
+  std::string lost_output_;  // why out_ took no line, until metrics.jsonl tells it
+  bool has_lost_output_ = false;
   bool after_pause_ = true;  // the step before the next one is no measure of its time
 };
 

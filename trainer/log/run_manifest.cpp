@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -73,7 +74,20 @@ Json json_of(const std::optional<CyclicOptions>& cyclic) {
           {"data_parallel_size", cyclic->data_parallel_size}};
 }
 
+// Returns the id of the logs that `segment`, the last one of a manifest, has written into this very folder: a copy of
+// the folder has the manifest, but not the files elsewhere that carry the id.
+std::string run_id_of(const Json& segment, const fs::path& run_folder) {
+  if (fs::weakly_canonical(segment.value("run_folder", "")) != fs::weakly_canonical(run_folder))
+    return "";
+  return segment.value("run_id", "");
+}
+
 }  // namespace
+
+std::string new_run_id() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}", random(), random());
+}
 
 std::string write_run_manifest(const std::filesystem::path& run_folder,
                                const RunManifest& manifest) {
@@ -99,6 +113,7 @@ std::string write_run_manifest(const std::filesystem::path& run_folder,
                              : Json(fs::absolute(manifest.dataset_prefix).string())},
       {"working_directory", fs::current_path().string()},
       {"run_folder", fs::absolute(run_folder).string()},
+      {"run_id", manifest.run_id},
       {"blends", to_json(manifest.data.blends)},
       {"data_parallel_size", manifest.config.data_parallel_size()},
       {"cyclic_order", json_of(manifest.cyclic)},
@@ -127,16 +142,18 @@ std::string write_run_manifest(const std::filesystem::path& run_folder,
   return list_segments(segments).dump();
 }
 
-std::optional<LogEnd> find_shared_log_end(const std::filesystem::path& run_folder,
-                                          const std::string& segments_json, const LogEnd& resumed) {
+std::optional<SharedLogs> find_shared_logs(const std::filesystem::path& run_folder,
+                                           const std::string& segments_json,
+                                           const LogEnd& resumed) {
   const fs::path path = run_folder / kFileName;
   if (!fs::exists(path)) return std::nullopt;
-  LogEnd shared = resumed;
+  SharedLogs shared{.end = resumed};
   try {
     const std::vector<Json> logged = read_manifest_segments(path);
+    shared.run_id = run_id_of(logged.back(), run_folder);
     if (segments_json.empty()) {
       // A run whose past is not known has begun its logs here before.
-      if (begin_of(logged.front()) == resumed) return resumed;
+      if (begin_of(logged.front()) == resumed) return shared;
       return std::nullopt;
     }
     const std::vector<Json> own = segments_of_list(parse_json<Json>(segments_json));
@@ -144,7 +161,7 @@ std::optional<LogEnd> find_shared_log_end(const std::filesystem::path& run_folde
     if (own_end == own.begin()) return std::nullopt;  // the logs are another run's
     const auto ends_before = [&](const Json& segment) {
       const LogEnd begin = begin_of(segment);
-      if (begin.iteration < shared.iteration) shared = begin;
+      if (begin.iteration < shared.end.iteration) shared.end = begin;
     };
     if (own_end != own.end()) ends_before(*own_end);
     if (logged_end != logged.end()) ends_before(*logged_end);
@@ -154,6 +171,17 @@ std::optional<LogEnd> find_shared_log_end(const std::filesystem::path& run_folde
     return std::nullopt;  // a damaged manifest tells nothing
   }
   return shared;
+}
+
+bool is_of_untrained_evaluation(const std::filesystem::path& run_folder) {
+  if (!fs::exists(run_folder / kFileName)) return false;
+  try {
+    const std::vector<Json> segments = read_manifest_segments(run_folder / kFileName);
+    return segments.size() == 1 && begin_of(segments[0]) == LogEnd{} &&
+           segments[0].at("arguments").at("skip_train") == true;
+  } catch (const std::exception&) {
+    return false;  // nothing tells that it is one
+  }
 }
 
 int64_t first_iteration_of_logs(const std::filesystem::path& run_folder) {
@@ -171,11 +199,18 @@ int64_t first_iteration_of_logs(const std::filesystem::path& run_folder) {
   return INT64_MAX;  // the folder was moved
 }
 
+std::vector<std::string> logs_in(const std::filesystem::path& run_folder) {
+  std::vector<std::string> names;
+  for (const char* name : {kMetricsName, kSampleLossesName, kFileName}) {
+    if (fs::exists(run_folder / name)) names.emplace_back(name);
+  }
+  return names;
+}
+
 std::vector<std::string> set_logs_aside(const std::filesystem::path& run_folder,
                                         int64_t resumed_iteration) {
   std::vector<std::string> names;
-  for (const std::string name : {kMetricsName, kSampleLossesName}) {
-    if (!fs::exists(run_folder / name)) continue;
+  for (const std::string& name : logs_in(run_folder)) {
     names.push_back(free_name(run_folder, fmt::format("{}.before_{:07}", name, resumed_iteration)));
     fs::rename(run_folder / name, run_folder / names.back());
   }

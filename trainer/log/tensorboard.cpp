@@ -1,25 +1,21 @@
 #include "trainer/log/tensorboard.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
-#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <optional>
-#include <system_error>
-
-#include "indexed_dataset/base/storage/file_io.h"
 
 namespace weft {
 
 namespace {
 
-// Our files end in this suffix; only they are ever rewritten.
-constexpr const char* kSuffix = ".weft";
+// The end of the names of a run's files; only they are ever cut.
+std::string suffix_of(const std::string& run_id) { return "." + run_id + ".weft"; }
 
 constexpr std::array<uint32_t, 256> make_crc_table() {
   std::array<uint32_t, 256> table{};
@@ -154,45 +150,41 @@ std::vector<std::string_view> whole_records(std::string_view file) {
   return records;
 }
 
-void drop_events_after(const std::filesystem::path& folder, int64_t iteration,
-                       int64_t consumed_samples) {
-  if (!std::filesystem::exists(folder)) return;
+int64_t drop_events_after(const std::filesystem::path& folder, const std::string& run_id,
+                          int64_t iteration, int64_t consumed_samples) {
+  if (!std::filesystem::exists(folder)) return 0;
+  int64_t num_dropped = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (entry.path().extension() != kSuffix) continue;
+    if (!entry.path().filename().string().ends_with(suffix_of(run_id))) continue;
     const std::string text = read_file(entry.path());
-    std::string kept;
-    for (const std::string_view record : whole_records(text)) {
+    const std::vector<std::string_view> records = whole_records(text);
+    // One process has written the file, whose steps only grow.
+    const auto dropped = std::find_if(records.begin(), records.end(), [&](std::string_view record) {
       const bool by_samples = record.find(" vs samples") != std::string_view::npos;
-      if (step_of(record) <= (by_samples ? consumed_samples : iteration)) kept += record;
-    }
-    if (kept != text) write_file_atomically(entry.path(), kept);
+      return step_of(record) > (by_samples ? consumed_samples : iteration);
+    });
+    size_t kept_bytes = 0;
+    for (auto record = records.begin(); record != dropped; ++record) kept_bytes += record->size();
+    if (kept_bytes < text.size()) std::filesystem::resize_file(entry.path(), kept_bytes);
+    num_dropped += records.end() - dropped;
   }
+  return num_dropped;
 }
 
-EventFile::EventFile(const std::filesystem::path& folder) {
+EventFile::EventFile(const std::filesystem::path& folder, const std::string& run_id) {
   std::filesystem::create_directories(folder);
   const double now = wall_time_now();
   // The process id tells a killed run apart from the one that replaces it within the same second.
-  path_ = folder / fmt::format("events.out.tfevents.{:010d}.{}.{}.0{}", static_cast<int64_t>(now),
-                               host_name(), getpid(), kSuffix);
-  fd_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (fd_ < 0) throw std::system_error(errno, std::generic_category(), path_.string());
+  file_ = OutputFile(folder / fmt::format("events.out.tfevents.{:010d}.{}.{}{}",
+                                          static_cast<int64_t>(now), host_name(), getpid(),
+                                          suffix_of(run_id)));
   write(version_record(now));
-}
-
-EventFile::~EventFile() {
-  if (fd_ >= 0) close(fd_);
 }
 
 void EventFile::add(int64_t step, const std::vector<Scalar>& scalars) {
   write(scalars_record(wall_time_now(), step, scalars));
 }
 
-void EventFile::write(const std::string& record) {
-  const ssize_t written = ::write(fd_, record.data(), record.size());
-  if (written != static_cast<ssize_t>(record.size())) {
-    throw std::system_error(written < 0 ? errno : ENOSPC, std::generic_category(), path_.string());
-  }
-}
+void EventFile::write(const std::string& record) { file_.append(record.data(), record.size()); }
 
 }  // namespace weft

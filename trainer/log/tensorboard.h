@@ -15,6 +15,8 @@
 #include <string_view>
 #include <vector>
 
+#include "indexed_dataset/base/storage/file_io.h"
+
 namespace weft {
 
 // Returns the CRC-32C (Castagnoli) of `data`; that of "123456789" is 0xe3069283.
@@ -32,29 +34,25 @@ std::string scalars_record(double wall_time, int64_t step, const std::vector<Sca
 // first record that is torn or damaged.
 std::vector<std::string_view> whole_records(std::string_view file);
 
-// Removes the points that a resumed run will write again from the event files that Weft wrote in
-// `folder`: those after iteration `iteration` and, for tags "... vs samples", those after
+// Cuts the points that a resumed run will write again off the event files of the run `run_id` in
+// `folder`: from the first one after iteration `iteration` on or, of tags "... vs samples", after
 // `consumed_samples`. (TensorBoard's own mark of a restart, SessionLog, counts both in one unit.)
-// Throws std::system_error.
-void drop_events_after(const std::filesystem::path& folder, int64_t iteration,
-                       int64_t consumed_samples);
+// Files of other runs stay as they are. Returns the number of dropped records. Throws std::system_error.
+int64_t drop_events_after(const std::filesystem::path& folder, const std::string& run_id,
+                          int64_t iteration, int64_t consumed_samples);
 
-// Every run writes a new file, so that a resumed run never appends to one that may be torn. Each
-// add() is one write.
+// Every process writes a new file, so that a resumed run never appends to one that may be torn. The
+// name ends in ".RUN_ID.weft": files of many runs lie side by side in one folder. Each add() is one write.
 class EventFile {
  public:
   // Creates the folder. Throws std::system_error.
-  explicit EventFile(const std::filesystem::path& folder);
-  EventFile(const EventFile&) = delete;
-  EventFile& operator=(const EventFile&) = delete;
-  ~EventFile();
+  EventFile(const std::filesystem::path& folder, const std::string& run_id);
   void add(int64_t step, const std::vector<Scalar>& scalars);  // throws std::system_error
-  const std::filesystem::path& path() const { return path_; }
+  const std::filesystem::path& path() const { return file_.path(); }
 
  private:
   void write(const std::string& record);
-  std::filesystem::path path_;
-  int fd_ = -1;
+  OutputFile file_;
 };
 
 }  // namespace weft

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <stdexcept>
 
 #include "trainer/log/log_lines.h"
@@ -31,6 +32,26 @@ void check_blend_suffices(Split split, const std::vector<Blend>& groups,
       "once: {}{}; give {}, or weights (WEIGHT PREFIX WEIGHT PREFIX ...), with which datasets are repeated",
       split_name(split), needed, blend.prefixes.size(), dataset->end(), of_each,
       blend.prefixes.size() > kMostNamed ? ", ..." : "", advice));
+}
+
+// Returns a line that tells how often the run reads each dataset of a split; "" where all are read in part of one
+// epoch. A tiny dataset in a blend, or a long validation, may be read very often without another sign of it.
+std::string epochs_line(Split split, const std::vector<IndexReport>& reports) {
+  std::vector<const IndexReport*> repeated;
+  for (const IndexReport& report : reports) {
+    if (report.split == split && report.num_epochs > 1) repeated.push_back(&report);
+  }
+  if (repeated.empty()) return "";
+  std::ranges::stable_sort(repeated, std::greater(), &IndexReport::num_epochs);
+  constexpr size_t kMostNamed = 8;
+  std::string text = fmt::format(" > {} reads data more than once:", split_name(split));
+  for (size_t i = 0; i < repeated.size() && i < kMostNamed; ++i) {
+    text += fmt::format("{} {} in {} epochs", i == 0 ? "" : ",", repeated[i]->name,
+                        repeated[i]->num_epochs);
+  }
+  if (repeated.size() > kMostNamed)
+    text += fmt::format(", {} more in fewer", repeated.size() - kMostNamed);
+  return text + "\n";
 }
 
 }  // namespace
@@ -68,6 +89,8 @@ void TrainLoop::open_data() {
   print(fmt::format(" > {}: {} documents, {} tokens; samples: train {}, validation {}, test {}\n",
                     name_of_datasets(config_), num_documents, num_tokens, samples(Split::kTrain),
                     samples(Split::kValid), samples(Split::kTest)));
+  for (const Split split : {Split::kTrain, Split::kValid, Split::kTest})
+    print(epochs_line(split, datasets_.reports));
   if (unseen_) {
     print(fmt::format(
         " > --unsee {}: {} documents, whose tokens have no loss in training (SHA-256 {})\n",

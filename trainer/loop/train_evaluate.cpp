@@ -108,15 +108,20 @@ bool TrainLoop::evaluation_was_cut_short() const {
 // run that has saved it: an earlier part may have begun the validation set again.
 std::optional<int64_t> TrainLoop::find_due_evaluation() const {
   // With --full-validation segments do not tell how often the set was consumed before.
-  if (config_.full_validation) return last_of_equal_evaluations();
+  // Where no segments are known at all, loading has said so.
+  if (config_.full_validation || run_segments_json_.empty()) return last_of_equal_evaluations();
   try {
     const auto segments =
         segments_from(segments_of_list(parse_json<nlohmann::ordered_json>(run_segments_json_)),
                       config_.run_folder());
     if (!has_evaluation(segments, iteration())) return std::nullopt;
     return samples_of_evaluation(segments, iteration()).first;
-  } catch (const std::exception&) {
-    return last_of_equal_evaluations();  // nothing tells what the run was
+  } catch (const std::exception& error) {
+    print(fmt::format(
+        "WARNING: nothing tells whether an evaluation was due at iteration {}, which is decided as if the run "
+        "had always had its present arguments: {}\n",
+        iteration(), error.what()));
+    return last_of_equal_evaluations();
   }
 }
 

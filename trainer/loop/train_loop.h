@@ -41,6 +41,13 @@ struct Control {
   int stop_signal = 0;  // the signal that a rank has received, if any
 };
 
+// What a run does with the logs of earlier ones.
+struct LogPlan {
+  std::string run_id = {};
+  std::optional<LogEnd> end = {};  // what this run has logged after it is dropped
+  bool writes_manifest = true;     // in the run's folder, if it has one
+};
+
 class TrainLoop {
  public:
   using Clock = std::chrono::steady_clock;
@@ -106,9 +113,11 @@ class TrainLoop {
   void start_loaders();
   void check_samples_suffice() const;
   void find_older_segments(int64_t saved_iteration);
-  LogEnd find_log_end();
+  LogPlan plan_logs();
+  LogPlan plan_logs_of_training(const std::string& folder);
+  LogPlan plan_logs_of_evaluation(const std::string& folder) const;
   void warn_of_lost_steps(const std::string& folder, const LogEnd& end);
-  void write_manifest();
+  void write_manifest(const std::string& run_id);
   DataLoaderOptions loader_options(int64_t first_sample) const;
   DataIdentity data_identity() const {
     return {data_watch_.identities(), vocabulary_, unseen_ ? unseen_->sha256() : "", blends_};

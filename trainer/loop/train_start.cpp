@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 #include <stdexcept>
 #include <system_error>
 
@@ -70,7 +71,8 @@ TrainLoop::TrainLoop(const Config& config, const std::vector<std::string>& notes
       unseen_(read_unseen_documents(config)),
       lr_(lr_settings(config)) {
   check_padding(config_, vocabulary_);
-  const std::string doubt = check_document_ends(config_, vocabulary_);
+  const std::string doubt =
+      is_first_rank() ? check_document_ends(config_, vocabulary_) : std::string();
   check_threads(loader_plan().num_threads(config_.num_workers));
   lock_folders();  // first: the folder of a live run gets no failure.json of this one
   if (!config_.run_folder().empty()) ranks_.set_failure_folder(config_.run_folder());
@@ -118,21 +120,21 @@ TrainLoop::TrainLoop(const Config& config, const std::vector<std::string>& notes
             {{"model-and-optimizer-setup", ms_between(initialized, model_built)},
              {"train/valid/test-data-iterators-setup", ms_between(model_built, Clock::now())}}));
 
-  const LogEnd log_end = find_log_end();
+  const LogPlan logs = plan_logs();
   log_ = std::make_unique<RunLog>(RunLog::Options{.config = config_,
                                                   .shape = trainer_->shape(),
                                                   .device = backend_->description(),
                                                   .num_iterations = schedule_.num_iterations(),
                                                   .num_recomputed_layers = num_recomputed_layers(
                                                       config_, trainer_->shape(), groups_.layout),
-                                                  .resumed_iteration = log_end.iteration,
-                                                  .resumed_samples = log_end.consumed_samples,
+                                                  .run_id = logs.run_id,
+                                                  .log_end = logs.end,
                                                   .prints_text = is_first_rank(),
                                                   .logs_steps = ranks_.rank() + 1 == ranks_.size()},
                                   out_);
   // The last rank drops steps of other ways first: the manifest must not vouch for them if that fails.
   if (!config_.run_folder().empty()) ranks_.all_gather("");
-  if (!config_.run_folder().empty() && is_first_rank()) write_manifest();
+  if (logs.writes_manifest && is_first_rank()) write_manifest(logs.run_id);
 }
 
 void TrainLoop::print(const std::string& text) const {
@@ -326,42 +328,72 @@ void TrainLoop::warn_of_lost_steps(const std::string& folder, const LogEnd& end)
   }
 }
 
-// The last rank cuts the logs. The first one reads the manifest, which it will write anew, and tells it where.
-LogEnd TrainLoop::find_log_end() {
-  const LogEnd resumed{iteration(), consumed_samples()};
+// The last rank writes the logs. The first one reads the manifest, which it will write anew, and tells it how.
+LogPlan TrainLoop::plan_logs() {
   const std::string folder = config_.run_folder();
-  if (folder.empty() || resumed.iteration == 0) return resumed;
-  int64_t of_first[2] = {0, 0};  // the greatest that a rank gives is the first one's
+  LogPlan plan{.writes_manifest = false};
   if (is_first_rank()) {
-    std::optional<LogEnd> shared = find_shared_log_end(folder, run_segments_json_, resumed);
-    if (!shared) {
-      for (const std::string& name : set_logs_aside(folder, resumed.iteration))
-        print(fmt::format(
-            "WARNING: {}: the log there is of another run, or no run manifest tells whose it is; it is kept as {}\n",
-            folder, name));
-      shared = resumed;
-    } else {
-      warn_of_lost_steps(folder, *shared);
-    }
-    of_first[0] = shared->iteration;
-    of_first[1] = shared->consumed_samples;
+    if (!folder.empty())
+      plan = config_.skip_train ? plan_logs_of_evaluation(folder) : plan_logs_of_training(folder);
+    if (plan.run_id.empty()) plan.run_id = new_run_id();
   }
-  ranks_.max(of_first);
-  const LogEnd end{of_first[0], of_first[1]};
-  if (end.iteration < resumed.iteration) {
+  const LogEnd end = plan.end.value_or(LogEnd{});
+  std::istringstream of_first(
+      ranks_
+          .all_gather(fmt::format("{} {} {} {}", plan.run_id, plan.end ? 1 : 0, end.iteration,
+                                  end.consumed_samples))
+          .front());
+  bool has_end = false;
+  LogEnd shared;
+  of_first >> plan.run_id >> has_end >> shared.iteration >> shared.consumed_samples;
+  if (has_end) plan.end = shared;
+  return plan;
+}
+
+// A new run has no logs of its own yet, whoever has written those in its folder.
+LogPlan TrainLoop::plan_logs_of_training(const std::string& folder) {
+  const LogEnd resumed{iteration(), consumed_samples()};
+  const std::optional<SharedLogs> shared =
+      resumed.iteration > 0 ? find_shared_logs(folder, run_segments_json_, resumed) : std::nullopt;
+  if (!shared) {
+    for (const std::string& name : set_logs_aside(folder, resumed.iteration))
+      print(fmt::format(
+          "WARNING: {}: the log there is of another run, or no run manifest tells whose it is; it is kept as {}\n",
+          folder, name));
+    return {.run_id = "", .end = resumed};
+  }
+  warn_of_lost_steps(folder, shared->end);
+  if (shared->end.iteration < resumed.iteration) {
     print(fmt::format(
         "WARNING: {}: after iteration {} the logs there are of another way that this run took. "
         "Their later steps are dropped, and iterations {} to {} of this checkpoint are not in them\n",
-        folder, end.iteration, end.iteration + 1, resumed.iteration));
+        folder, shared->end.iteration, shared->end.iteration + 1, resumed.iteration));
   }
-  return end;
+  return {.run_id = shared->run_id, .end = shared->end};
 }
 
-void TrainLoop::write_manifest() {
+// An evaluation adds its losses to the logs of the run whose checkpoint it has loaded, and drops nothing of them.
+LogPlan TrainLoop::plan_logs_of_evaluation(const std::string& folder) const {
+  const std::vector<std::string> logs = logs_in(folder);
+  if (logs.empty()) return {};
+  const LogEnd evaluated{iteration(), consumed_samples()};
+  const bool is_own = evaluated.iteration > 0
+                          ? find_shared_logs(folder, run_segments_json_, evaluated).has_value()
+                          : is_of_untrained_evaluation(folder);
+  if (!is_own) {
+    throw std::invalid_argument(fmt::format(
+        "{} holds {} of another run, to which this evaluation (--skip-train) adds nothing: give another --run-dir",
+        folder, logs.front()));
+  }
+  return {.writes_manifest = false};
+}
+
+void TrainLoop::write_manifest(const std::string& run_id) {
   const std::vector<std::string> prefixes = blends_.prefixes();
   run_segments_json_ = write_run_manifest(
       config_.run_folder(), {.config = config_,
                              .device = backend_->description(),
+                             .run_id = run_id,
                              .dataset_prefix = prefixes.size() == 1 ? prefixes.front() : "",
                              .cyclic = cyclic_,
                              .data = data_identity(),

@@ -166,9 +166,13 @@ std::vector<std::string> architecture_differences(
     if (name == "max_position_embeddings" && run.contains(kPositions)) continue;
     const auto found = checkpoint.find(name);
     const std::string stored = found == checkpoint.end() ? "not given" : found->second;
-    if (stored != value)
-      differences.push_back(name + " is " + stored + " in the checkpoint and " + value +
-                            " in this run");
+    if (stored == value) continue;
+    differences.push_back(name + " is " + stored + " in the checkpoint and " + value +
+                          " in this run");
+    // Many models have more rows than their tokenizer has words: 50,304 for the 50,257 of GPT-2.
+    if (name == "vocab_size" && found != checkpoint.end())
+      differences.back() +=
+          "; give --vocab-size " + stored + " to train on with all rows of its embedding";
   }
   for (const auto& [name, value] : checkpoint) {
     if (run.contains(name)) continue;

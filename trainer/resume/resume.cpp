@@ -52,10 +52,62 @@ std::optional<CyclicOptions> cyclic_order_of(const std::string& saved_arguments,
   }
 }
 
+LrConflict lr_conflict(const Config& config);
+
+// The schedule counts samples. Where it was given in iterations, another batch size makes another one of it.
+LrSettings reconcile_with(const CheckpointInfo& checkpoint, const LrSettings& ours,
+                          const LrSettings& saved, const Config& config) {
+  try {
+    return reconcile(ours, saved, lr_conflict(config));
+  } catch (const std::invalid_argument& error) {
+    const auto arguments =
+        nlohmann::json::parse(checkpoint.arguments_json, nullptr, /*allow_exceptions=*/false);
+    const auto batch =
+        arguments.is_object() ? arguments.find("global_batch_size") : arguments.end();
+    if (!config.train_iters || batch == arguments.end() || !batch->is_number_integer() ||
+        *batch == config.global_batch())
+      throw;
+    throw std::invalid_argument(fmt::format(
+        "{}. These count samples, and --global-batch-size was {} and is {} now{}", error.what(),
+        batch->get<int64_t>(), config.global_batch(),
+        config.global_batch_size ? "" : ", which follows from the number of ranks: give it"));
+  }
+}
+
 LrConflict lr_conflict(const Config& config) {
   if (config.override_lr_scheduler) return LrConflict::kCommandLineWins;
   if (config.use_checkpoint_lr_scheduler) return LrConflict::kCheckpointWins;
   return LrConflict::kFail;
+}
+
+// Returns whether the folder holds a model of Megatron's: mp_rank_00/model_optim_rng.pt, or __0_0.distcp.
+bool holds_model_of_megatron(const std::filesystem::path& folder) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("mp_rank_") || name.ends_with(".distcp")) return true;
+  }
+  return false;
+}
+
+// Throws for a folder that holds weights, but not as a --save folder does: the run would start from random ones.
+void refuse_what_is_no_save_folder(const std::filesystem::path& load) {
+  namespace fs = std::filesystem;
+  if (!fs::is_directory(load)) return;
+  if (fs::exists(manifest_path(load))) {
+    const fs::path folder = load.has_filename() ? load : load.parent_path();
+    throw std::invalid_argument(fmt::format(
+        "--load {} is a checkpoint itself: give the folder that it lies in, --load {}, and its "
+        "iteration by --ckpt-step",
+        load.string(), folder.has_parent_path() ? folder.parent_path().string() : "."));
+  }
+  const fs::path release = load / "release";
+  if (holds_model_of_megatron(load) ||
+      (fs::is_directory(release) && holds_model_of_megatron(release))) {
+    throw std::invalid_argument(fmt::format(
+        "--load {} holds a checkpoint of Megatron, which is not read: write it as a Hugging Face folder with "
+        "Megatron's tools, and make a checkpoint of that with weft-model import",
+        load.string()));
+  }
 }
 
 }  // namespace
@@ -103,12 +155,13 @@ std::optional<CheckpointChoice> checkpoint_to_load(const Config& config) {
         "--input {} --save START, and give --load START",
         config.load, config.load));
   }
+  if (!choice) refuse_what_is_no_save_folder(config.load);
   if (!choice && config.exit_on_missing_checkpoint) {
     throw std::runtime_error(config.load +
                              ": no latest_checkpointed_iteration.txt, so there is no "
                              "checkpoint to load (--exit-on-missing-checkpoint)");
   }
-  if (choice && choice->warnings.empty() && !config.finetune &&
+  if (choice && choice->warnings.empty() && !config.finetune && !config.skip_train &&
       loads_from_its_save_folder(config)) {
     const std::vector<int64_t> stored = stored_iterations(config.save);
     if (!stored.empty() && stored.front() > choice->iteration) {
@@ -189,7 +242,7 @@ Resume plan_resume(const CheckpointInfo& checkpoint, const ModelShape& shape, co
                          .counts_as_deepspeed = checkpoint.lr_tokens_as_deepspeed};
   Resume resume{.state = {.scalars = checkpoint.scalars,
                           .consumed_valid_samples = checkpoint.consumed_valid_samples,
-                          .lr = LrSchedule(reconcile(ours, saved, lr_conflict(config)),
+                          .lr = LrSchedule(reconcile_with(checkpoint, ours, saved, config),
                                            {.samples = checkpoint.lr_samples,
                                             .tokens = checkpoint.lr_tokens,
                                             .warmup_end_tokens = checkpoint.lr_warmup_end_tokens}),
@@ -197,6 +250,12 @@ Resume plan_resume(const CheckpointInfo& checkpoint, const ModelShape& shape, co
                           .run_segments_json = checkpoint.run_segments_json},
                 .load_optimizer = checkpoint.has_optimizer && !config.no_load_optim,
                 .warnings = std::move(data_changes.allowed)};
+  if (!checkpoint.has_optimizer && !config.no_load_optim) {
+    resume.warnings.push_back(fmt::format(
+        "the checkpoint in {} holds weights alone (--no-save-optim), so Adam begins anew, and does so at "
+        "each resume from such a one; --no-load-optim says that this is meant",
+        config.load));
+  }
   for (const auto& changes : {blend_changes.allowed, argument_differences(checkpoint, config)})
     resume.warnings.insert(resume.warnings.end(), changes.begin(), changes.end());
   if (!resume.load_optimizer) {

@@ -18,6 +18,7 @@ IterationLine a_line() {
           .global_batch_size = 2,
           .loss = 10.86954,
           .grad_norm = 0.5,
+          .samples_per_s = 22.98851,
           .tokens_per_s = 47080};
 }
 

@@ -62,6 +62,33 @@ TEST(Metrics, ResumingDropsLaterAndTornLines) {
   EXPECT_EQ(read_file(path), expected + "{\"iteration\":5}\n");
 }
 
+// A kill meanwhile leaves no other file, and a full disk does not hinder it.
+TEST(Metrics, LaterLinesAreCutOffInPlace) {
+  const TemporaryFolder folder;
+  const auto path = folder / "metrics.jsonl";
+  std::string logged, kept;
+  for (int64_t i = 1; i <= 5; ++i) {
+    logged += to_json_line({.iteration = i});
+    if (i <= 3) kept = logged;
+  }
+  write_file_atomically(path, logged);
+  std::filesystem::create_hard_link(path, folder / "link");
+  const MetricsFile file(path, 3);
+  EXPECT_EQ(file.num_dropped_lines(), 2);
+  EXPECT_EQ(read_file(folder / "link"), kept);
+}
+
+TEST(Metrics, AnEvaluationDropsNothingButATornLine) {
+  const TemporaryFolder folder;
+  const auto path = folder / "metrics.jsonl";
+  const std::string logged =
+      to_json_line({.iteration = 5}) + to_json_line(5, "test", 2.5, /*at_end=*/true) + "not ours\n";
+  write_file_atomically(path, logged + "{\"iteration\":6,");
+  const MetricsFile file(path, std::nullopt);
+  EXPECT_EQ(read_file(path), logged);
+  EXPECT_EQ(file.num_dropped_lines(), 0);
+}
+
 // 72 L C^2 (1 + T/(6C) + Vp/(12 L C)) per token [Narayanan et al. 2021], GPT 1.7B.
 TEST(Metrics, ModelFlopsFollowMegatronsFormula) {
   const ModelShape shape{.num_layers = 24,

@@ -5,11 +5,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <optional>
 #include <string>
+
+#include "indexed_dataset/base/storage/file_io.h"
+#include "tests/temporary_folder.h"
 
 namespace weft {
 namespace {
@@ -23,7 +28,8 @@ class Log : public testing::Test {
     config_.log_format = LogFormat::kMegatron2021;
     config_.num_layers = 1;
     config_.seq_length = 16;
-    log_.emplace(RunLog::Options{.config = config_, .shape = {}, .device = "CPU"}, out_);
+    log_.emplace(RunLog::Options{.config = config_, .shape = {}, .device = "CPU", .run_id = ""},
+                 out_);
   }
   ~Log() override { std::fclose(out_); }
 
@@ -77,7 +83,8 @@ TEST_F(Log, ThroughputCountsRecomputationAsEachMegatronDoes) {
                                            .ffn_size = 1 << 16,
                                            .padded_vocab_size = 0},
                                  .device = "CPU",
-                                 .num_recomputed_layers = num_recomputed_layers},
+                                 .num_recomputed_layers = num_recomputed_layers,
+                                 .run_id = ""},
                  out_);
     const std::string text = text_of(1, 1, 1);
     const size_t begin = text.find(label);
@@ -125,6 +132,60 @@ TEST_F(Log, SkippedStepsAreCountedAndNoPartOfTheLoss) {
   step(6, 100, INFINITY, true);
   EXPECT_THAT(lines(), HasSubstr("| loss scale: 4294967296.0 | number of skipped iterations:   3 | "
                                  "number of nan iterations:   1 |"));
+}
+
+TEST_F(Log, BothRatesAreThoseOfTheIntervalWhileTheBatchGrows) {
+  config_.log_interval = 2;
+  config_.log_format = LogFormat::kMegatronDeepSpeed;
+  for (const int64_t batch : {1, 3}) {
+    log_->on_step({.iteration = batch == 1 ? 1 : 2, .global_batch_size = batch, .seq_length = 16},
+                  {.loss = 2, .device_ms = 500, .since_previous_ms = 500});
+  }
+  std::rewind(out_);
+  std::string text(4096, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), out_));
+  EXPECT_THAT(text, HasSubstr("samples per second: 4.000 |"));
+  EXPECT_THAT(text, HasSubstr("tokens per second: 64 |"));
+}
+
+// The run's state is worth more than its log.
+TEST_F(Log, AFullStandardOutputIsToldOnceAndInTheMetrics) {
+  const TemporaryFolder folder;
+  config_.run_dir = (folder / "run").string();
+  std::FILE* full = std::fopen("/dev/full", "w");
+  ASSERT_NE(full, nullptr);
+  testing::internal::CaptureStderr();
+  {
+    RunLog log(RunLog::Options{.config = config_, .shape = {}, .device = "CPU", .run_id = "0a"},
+               full);
+    for (int64_t i = 1; i <= 3; ++i)
+      log.on_step({.iteration = i, .global_batch_size = 8, .seq_length = 16}, {.loss = 2});
+  }
+  std::fclose(full);
+  const std::string warning = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(warning, HasSubstr("the standard output takes no more log lines (No space left"));
+  EXPECT_EQ(std::count(warning.begin(), warning.end(), '\n'), 1);
+  const std::string metrics = read_file(folder / "run/metrics.jsonl");
+  EXPECT_THAT(metrics, HasSubstr("\"lost_output\":\"No space left on device\""));
+  EXPECT_EQ(std::count(metrics.begin(), metrics.end(), '\n'), 4);
+}
+
+TEST_F(Log, AFullDiskUnderTensorBoardsFolderIsOneWarning) {
+  const TemporaryFolder folder;
+  config_.tensorboard_dir = (folder / "tb").string();
+  config_.log_interval = 100;
+  log_.emplace(RunLog::Options{.config = config_, .shape = {}, .device = "CPU", .run_id = "0a"},
+               out_);
+  set_io_fault(2, ENOSPC);
+  for (int64_t i = 1; i <= 3; ++i)
+    log_->on_step({.iteration = i, .global_batch_size = 8, .seq_length = 16}, {.loss = 2});
+  set_io_fault(0, 0);
+  std::rewind(out_);
+  std::string text(4096, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), out_));
+  EXPECT_THAT(text, testing::StartsWith("WARNING: --tensorboard-dir " + config_.tensorboard_dir));
+  EXPECT_THAT(text, HasSubstr("No space left on device"));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
 }
 
 TEST_F(Log, AGradientNormThatIsNotFiniteCountsAsANanIteration) {

@@ -114,7 +114,7 @@ std::vector<Event> read_events(const std::filesystem::path& path) {
 
 TEST(TensorBoard, AFileDecodesToWhatWasAdded) {
   const TemporaryFolder folder;
-  EventFile file(folder / "tb");
+  EventFile file(folder / "tb", "0a");
   file.add(1, {{"lm loss", 4.5F}, {"grad-norm", 0.25F}});
   file.add(300'000'000'000, {{"lm loss vs samples", 3.5F}});
   EXPECT_THAT(file.path().filename().string(), testing::HasSubstr("tfevents"));
@@ -132,9 +132,10 @@ TEST(TensorBoard, AFileDecodesToWhatWasAdded) {
 
 TEST(TensorBoard, ARollbackDropsLaterPointsAndTornRecords) {
   const TemporaryFolder folder;
-  std::filesystem::path path;
-  {
-    EventFile file(folder / "tb");
+  std::filesystem::path path, of_another_run;
+  for (const char* run_id : {"b0a", "0a"}) {
+    EventFile file(folder / "tb", run_id);
+    of_another_run = path;
     path = file.path();
     for (int64_t i = 1; i <= 4; ++i) {
       file.add(i, {{"lm loss", 1.0F}});
@@ -144,7 +145,8 @@ TEST(TensorBoard, ARollbackDropsLaterPointsAndTornRecords) {
   const std::string foreign = "not ours";
   write_file_atomically(folder / "tb/events.out.tfevents.1.other", foreign);
   write_file_atomically(path, read_file(path) + "torn");
-  drop_events_after(folder / "tb", 2, 16);
+  EXPECT_EQ(drop_events_after(folder / "tb", "0a", 2, 16), 4);
+  EXPECT_EQ(read_events(of_another_run).size(), 9U);
   const std::vector<Event> events = read_events(path);
   ASSERT_EQ(events.size(), 5U);  // version, steps 1 and 2, samples 8 and 16
   EXPECT_EQ(events[4].step, 16);

@@ -96,9 +96,9 @@ TEST_F(Documents, WhoseEndIsNotFoundAreRefused) {
   for (const char* flag : {"--reset-position-ids", "--reset-attention-mask", "--eod-mask-loss"}) {
     for (const Arguments& more : {Arguments{}, Arguments{"--dry-run"}}) {
       EXPECT_EQ(run(arguments("run", 4, with({flag, "--vocab-size", "67"}, more))), 2);
-      EXPECT_THAT(output(),
-                  HasSubstr(std::string(flag) + " looks for the end-of-document token 66, "
-                                                "the last one of --vocab-size, but none"));
+      EXPECT_THAT(output(), HasSubstr(std::string(flag) +
+                                      " looks for the end-of-document token 66, "
+                                      "the last one of --vocab-size, but no document of"));
     }
   }
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run/metrics.jsonl"));
@@ -135,10 +135,47 @@ TEST_F(Documents, WhoseEndChangesOnResumeAreRefusedUnlessItIsNamed) {
   EXPECT_THAT(output(), HasSubstr("63, that of --eod-token-id, now: the run goes on with the new"));
 }
 
+// Documents without an end run into the next ones, and nothing else tells of it.
+TEST_F(Documents, ThatDoNotEndWithTheTokenAreNamedByDataset) {
+  const std::string without = (folder_ / "without").string(), part = (folder_ / "part").string();
+  const auto write = [](const std::string& prefix, int num_without, int num_with) {
+    DatasetWriter writer(prefix, TokenType::kUInt16);
+    for (int d = 0; d < num_without + num_with; ++d) {
+      std::vector<uint16_t> tokens(40, static_cast<uint16_t>(d % 60));
+      if (d >= num_without) tokens.back() = 63;
+      const int32_t length = 40;
+      writer.append_documents(std::as_bytes(std::span(tokens)), {&length, 1});
+    }
+    writer.finish();
+  };
+  write(without, 70, 0);
+  write(part, 64, 3);
+  const Arguments flag = {"--eod-mask-loss", "--dry-run", "--data-path"};
+  ASSERT_EQ(run(arguments("run", 4, with(flag, {prefix_, without}))), 0) << output();
+  EXPECT_THAT(output(),
+              HasSubstr("WARNING: --eod-mask-loss looks for the end-of-document token 63"));
+  EXPECT_THAT(output(), HasSubstr("no document of " + without + " ends with it"));
+  // The order of a dataset's parts decides nothing.
+  ASSERT_EQ(run(arguments("run", 4, with(flag, {part}))), 0) << output();
+  EXPECT_THAT(output(), HasSubstr(part + " (3 of 67)"));
+  // A validation set does not help the training.
+  Arguments split = arguments(
+      "run", 4,
+      {"--eod-mask-loss", "--dry-run", "--train-data-path", without, "--valid-data-path", prefix_});
+  const auto erase = [&split](const std::string& name) {
+    const auto found = std::find(split.begin(), split.end(), name);
+    split.erase(found, found + 2);
+  };
+  erase("--data-path");
+  erase("--split");
+  EXPECT_EQ(run(split), 2) << output();
+  EXPECT_THAT(output(), HasSubstr("no document of " + without + " ends with it"));
+}
+
 TEST_F(Documents, AnEndThatIsNamedForNothingIsAWarning) {
   ASSERT_EQ(run(arguments("run", 4, {"--eod-token-id", "62", "--dry-run"})), 0) << output();
-  EXPECT_THAT(output(), HasSubstr("WARNING: --eod-token-id 62: none of the first 64 documents of " +
-                                  prefix_ + " ends with it"));
+  EXPECT_THAT(output(),
+              HasSubstr("WARNING: --eod-token-id 62: no document of " + prefix_ + " ends with it"));
   ASSERT_EQ(run(arguments("run", 4, {"--eod-token-id", "63", "--dry-run"})), 0) << output();
   EXPECT_THAT(output(), testing::Not(HasSubstr("WARNING: --eod-token-id")));
 }

@@ -192,6 +192,17 @@ TEST_F(Training, WeightsAloneGoOnWithAFreshOptimizerAndFinetuningStartsAnew) {
   EXPECT_LT(metrics("other").front().at("lm_loss").get<double>(), 3.9);  // from scratch: 4.17
 }
 
+TEST_F(Training, SaysHowOftenItReadsItsData) {
+  ASSERT_EQ(run(arguments("run", 5)), 0) << output();
+  EXPECT_THAT(output(), Not(HasSubstr("more than once")));
+  const std::string tiny = write_tiny_dataset(folder_ / "two", 2);
+  ASSERT_EQ(
+      run(arguments("tiny", 20, {"--split", "100,0,0", "--eval-iters", "0", "--data-path", tiny})),
+      0)
+      << output();
+  EXPECT_THAT(output(), HasSubstr(" > training reads data more than once: " + tiny + " in "));
+}
+
 TEST_F(Training, OnlyEvaluates) {
   ASSERT_EQ(run(arguments("run", 10)), 0) << output();
   ASSERT_EQ(run(arguments("run", 10, {"--skip-train"})), 0) << output();
@@ -204,7 +215,7 @@ TEST_F(Training, WrongFlagsAreAllReportedBeforeAnythingElse) {
       run(arguments("run", 30, {"--mock-data", "--num-layer", "3", "--global-batch-size", "7"})),
       2);
   const std::string log = output();
-  EXPECT_THAT(log, HasSubstr("error: --mock-data is not supported yet"));
+  EXPECT_THAT(log, HasSubstr("error: --mock-data is not supported: give --data-path"));
   EXPECT_THAT(log, HasSubstr("error: unknown flag --num-layer: did you mean --num-layers?"));
   EXPECT_THAT(log,
               HasSubstr("error: --global-batch-size 7 is not a multiple of --micro-batch-size 2"));

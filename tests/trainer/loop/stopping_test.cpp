@@ -13,11 +13,22 @@ namespace {
 
 using testing::HasSubstr;
 
+// A call that fails ends a run with code 5, but for those of its event files, which are a warning.
+void expect_full_disk(int code, const std::string& output) {
+  if (code == 0) {
+    EXPECT_THAT(output, HasSubstr("WARNING: --tensorboard-dir "));
+  } else {
+    EXPECT_EQ(code, 5) << output;
+    EXPECT_THAT(output, HasSubstr("error: "));
+  }
+}
+
 TEST_F(Training, NoFailingCallOfTheStartIsPassedOver) {
   for (int i = 1; i <= 30; ++i) {
     setenv("WEFT_IO_FAIL_AT", (std::to_string(i) + ":28").c_str(), 1);  // ENOSPC
-    EXPECT_EQ(run(arguments("fault" + std::to_string(i), 12)), 5) << i << "\n" << output();
+    const int code = run(arguments("fault" + std::to_string(i), 12));
     unsetenv("WEFT_IO_FAIL_AT");
+    expect_full_disk(code, output());
   }
 }
 
@@ -30,8 +41,7 @@ TEST_F(Training, AFailingCallEndsTheRunAndTheNextOneGoesOnExactly) {
     setenv("WEFT_IO_FAIL_AT", fault.c_str(), 1);
     const int code = run(arguments(name, 12));
     unsetenv("WEFT_IO_FAIL_AT");
-    ASSERT_EQ(code, 5) << fault << "\n" << output();
-    EXPECT_THAT(output(), HasSubstr("error: ")) << fault;
+    expect_full_disk(code, output());
     ASSERT_EQ(run(arguments(name, 12)), 0) << fault << "\n" << output();
     EXPECT_EQ(trajectory(name), trajectory("undisturbed")) << fault;
   }

@@ -134,6 +134,7 @@ TEST(RunManifest, HoldsTheArgumentsThatMapIterationsToSamples) {
   config.fill_defaults();
   write_run_manifest(folder / "run", {.config = config,
                                       .device = "CPU",
+                                      .run_id = "0a",
                                       .dataset_prefix = "/data/p",
                                       .data = data_of_run(),
                                       .padded_vocabulary_size = 128,

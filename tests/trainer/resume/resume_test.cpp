@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "indexed_dataset/base/storage/file_io.h"
 #include "tests/temporary_folder.h"
 #include "tests/trainer/small_run.h"
 
@@ -100,7 +101,57 @@ TEST(Resume, WithoutTheOptimizerItsStepsStartAfresh) {
   CheckpointInfo weights = saved_by(config, shape);
   weights.has_optimizer = false;  // --no-save-optim
   EXPECT_FALSE(plan_resume(weights, shape, config, data_of_run()).load_optimizer);
-  EXPECT_EQ(plan_resume(weights, shape, config, data_of_run()).state.scalars.iteration, 3);
+  const Resume fresh = plan_resume(weights, shape, config, data_of_run());
+  EXPECT_EQ(fresh.state.scalars.iteration, 3);
+  EXPECT_THAT(fresh.warnings, testing::Contains(HasSubstr("--no-load-optim")));
+  config.no_load_optim = true;
+  EXPECT_THAT(plan_resume(weights, shape, config, data_of_run()).warnings, testing::IsEmpty());
+}
+
+TEST(Resume, AScheduleThatAnotherBatchSizeChangesIsExplainedByThat) {
+  Config config = base_config();
+  config.lr_decay_iters = 10;
+  const ModelShape shape = model_shape(config, 64);
+  const CheckpointInfo info = saved_by(config, shape);
+  const int64_t before = config.global_batch();
+  config.global_batch_size = 2 * before;
+  EXPECT_THAT([&] { plan_resume(info, shape, config, data_of_run()); },
+              testing::ThrowsMessage<std::invalid_argument>(
+                  HasSubstr("--global-batch-size was " + std::to_string(before) + " and is " +
+                            std::to_string(2 * before))));
+}
+
+TEST(Resume, MoreRowsThanTheDatasHasWordsAreNamedWithTheWay) {
+  const Config config = base_config();
+  const CheckpointInfo info = saved_by(config, model_shape(config, 80));
+  EXPECT_THAT([&] { plan_resume(info, model_shape(config, 64), config, data_of_run()); },
+              testing::ThrowsMessage<std::invalid_argument>(HasSubstr("give --vocab-size 80")));
+}
+
+TEST(Resume, AFolderOfWeightsThatIsNoSaveFolderIsNeverAnEmptyOne) {
+  const TemporaryFolder folder;
+  Config config = base_config();
+  const auto error = [&](const std::string& load) {
+    config.load = load;
+    try {
+      checkpoint_to_load(config);
+    } catch (const std::exception& refusal) {
+      return std::string(refusal.what());
+    }
+    return std::string();
+  };
+  const std::string inside = (folder / "ck/iter_0000010").string();
+  std::filesystem::create_directories(inside);
+  write_file_atomically(inside + "/manifest.json", "{}");
+  for (const std::string& load : {inside, inside + "/"}) {
+    EXPECT_THAT(error(load), HasSubstr("is a checkpoint itself")) << load;
+    EXPECT_THAT(error(load), HasSubstr("--load " + (folder / "ck").string() + ",")) << load;
+  }
+  std::filesystem::create_directories(folder / "megatron/release/mp_rank_00");
+  EXPECT_THAT(error((folder / "megatron").string()), HasSubstr("a checkpoint of Megatron"));
+  EXPECT_THAT(error((folder / "megatron/release").string()), HasSubstr("weft-model import"));
+  write_file_atomically(folder / "megatron/latest_checkpointed_iteration.txt", "release");
+  EXPECT_THAT(error((folder / "megatron").string()), HasSubstr("weft-model import"));
 }
 
 TEST(Resume, AMissingCheckpointIsAnErrorWhereAskedFor) {
