@@ -1,10 +1,5 @@
-// Takes metrics of all samples of a training set, on all cores, so that a killed run goes on: the values of
-// a metric are kept in pieces of 2^15 samples under OUTPUT/work.NAME.XXXXXXXX until its files are written. The
-// name holds checksums of the order and of the metric's parameters, so that pieces of another analysis are
-// not taken up.
-//
-//   work.NAME.XXXXXXXX/000017            values of 2^15 samples (value_file.h)
-//   work.vocab_rarity.XXXXXXXX/counts    how many samples were counted, and how often they hold each token
+// Takes metrics of all samples of a training set, on all cores. The values lie in memory until they are
+// written: a run that is killed leaves no values and begins anew.
 #pragma once
 
 #include <filesystem>
@@ -34,8 +29,9 @@ struct AnalysisOptions {
 
 // Tells what an analysis has done so far.
 struct AnalysisProgress {
-  int64_t num_samples = 0, num_resumed = 0, num_bytes = 0;  // of tokens, this run alone
-  bool is_counting = false;                                 // the pass before vocab_rarity
+  int64_t num_samples = 0;
+  int64_t num_bytes = 0;     // of the tokens that were read, in both passes
+  bool is_counting = false;  // the pass before vocab_rarity
 };
 
 // Writes the folders of the metrics and returns their stamps. Calls `report` now and then, which may throw
@@ -44,15 +40,5 @@ struct AnalysisProgress {
 std::vector<nlohmann::ordered_json> analyze_samples(
     const BlendedDataset& samples, const AnalysisOptions& options,
     const std::function<void(const AnalysisProgress&)>& report);
-
-// Removes what killed runs have left of a metric: of one that is complete, or of other samples.
-void remove_work_of_metric(const std::filesystem::path& output, const std::string& name);
-
-// Removes what killed runs have left of any metric of other samples, or of another order of them. The caller
-// holds the lock of the folder, so that no other run works there, and has completed metrics of `order`: a run
-// that was started with a wrong option by mistake and stopped costs no work of another one. Returns the number
-// of folders that were removed.
-int64_t remove_work_of_other_orders(const std::filesystem::path& output,
-                                    const nlohmann::ordered_json& order);
 
 }  // namespace weft

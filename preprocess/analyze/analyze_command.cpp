@@ -98,7 +98,6 @@ class AnalyzeCommand final : public Command {
     for (AnalyzedMetric& metric : metrics) {
       if (is_there(metric.request, samples, options)) {
         fmt::print("{}: it was there already\n", metric.request.name);
-        remove_work_of_metric(output_, metric.request.name);
       } else {
         analysis.metrics.push_back(std::move(metric));
       }
@@ -113,20 +112,12 @@ class AnalyzeCommand final : public Command {
         });
     line_.clear();
     for (const Json& stamp : stamps) print(stamp);
-    if (const int64_t num = remove_work_of_other_orders(output_, analysis.order); num > 0) {
-      fmt::print("removed what {} of other samples or orders had left\n",
-                 counted(num, "unfinished measurement"));
-    }
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    fmt::print(
-        "{} in {:.2f} s, {:.0f} MB of tokens read at {:.0f} MB/s{}\n",
-        counted(samples.num_samples(), "sample"), seconds,
-        static_cast<double>(progress.num_bytes) / 1e6,
-        static_cast<double>(progress.num_bytes) / 1e6 / std::max(seconds, 1e-9),
-        progress.num_resumed == 0
-            ? ""
-            : fmt::format("; {} samples were there from an earlier run", progress.num_resumed));
+    fmt::print("{} in {:.2f} s, {:.0f} MB of tokens read at {:.0f} MB/s\n",
+               counted(samples.num_samples(), "sample"), seconds,
+               static_cast<double>(progress.num_bytes) / 1e6,
+               static_cast<double>(progress.num_bytes) / 1e6 / std::max(seconds, 1e-9));
     return 0;
   }
 
@@ -215,8 +206,8 @@ class AnalyzeCommand final : public Command {
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     line_.show(fmt::format("{} {}/{} samples | {:.0f} MB/s",
-                           now.is_counting ? "counted" : "analyzed",
-                           grouped(now.num_samples + now.num_resumed), grouped(num_samples),
+                           now.is_counting ? "counted" : "analyzed", grouped(now.num_samples),
+                           grouped(num_samples),
                            static_cast<double>(now.num_bytes) / 1e6 / std::max(seconds, 1e-9)));
   }
 

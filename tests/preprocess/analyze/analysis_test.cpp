@@ -14,7 +14,6 @@
 #include "indexed_dataset/order/blends/order_description.h"
 #include "indexed_dataset/order/curriculum/integer_rows.h"
 #include "preprocess/analyze/score_file.h"
-#include "preprocess/analyze/value_file.h"
 #include "tests/indexed_dataset/test_files.h"
 
 namespace weft {
@@ -240,32 +239,12 @@ TEST(Analysis, RefusesTokenIdsThatNoVocabularyHas) {
   }
 }
 
-// A count of an earlier run that does not know a token of this one leads nowhere else.
 TEST(Analysis, RarityRefusesATokenThatWasNotCounted) {
   const std::vector<double> rarities = {1, 2, 3};
   const auto rarity = make_sample_metric(kVocabRarity, rarities);
   const std::vector<int32_t> tokens = {0, 1, 2, 3};
   EXPECT_THAT([&] { rarity->measure({.tokens = tokens, .parts = {}}); },
               ThrowsMessage<std::runtime_error>(HasSubstr("token id 3 was not there")));
-}
-
-TEST(ValueFile, ADamagedOneIsNone) {
-  const TemporaryFolder folder;
-  const std::vector<int64_t> values = {5, -3, 1};
-  write_value_file(folder / "v", values);
-  EXPECT_EQ(find_value_file(folder / "v"), values);
-  EXPECT_EQ(find_value_file(folder / "w"), std::nullopt);
-  const std::string bytes = read_file(folder / "v");
-  for (size_t i = 0; i < bytes.size(); ++i) {
-    std::string flipped = bytes;
-    flipped[i] = static_cast<char>(flipped[i] ^ 4);
-    write_file_atomically(folder / "v", flipped);
-    EXPECT_EQ(find_value_file(folder / "v"), std::nullopt) << "byte " << i;
-    write_file_atomically(folder / "v", bytes.substr(0, i));
-    EXPECT_EQ(find_value_file(folder / "v"), std::nullopt) << i << " bytes";
-  }
-  write_file_atomically(folder / "v", std::string(bytes.size(), '\0'));
-  EXPECT_EQ(find_value_file(folder / "v"), std::nullopt) << "zeros, as a power cut leaves them";
 }
 
 TEST(ScoreFile, NamesTheLineThatIsWrong) {
