@@ -137,6 +137,10 @@ class ReportCommand final : public Command {
           "tokens per byte of text: {:.4f}\n",
           static_cast<double>(report.num_tokens) / static_cast<double>(*report.num_text_bytes));
     }
+    if (report.num_without_end) {
+      fmt::print("documents without an end-of-document token: {}, with one inside: {}\n",
+                 *report.num_without_end, *report.num_with_end_inside);
+    }
     if (report.num_bad_lines) fmt::print("bad lines: {}\n", *report.num_bad_lines);
     fmt::print("exact duplicates: {} groups, {} superfluous documents with {} tokens\n",
                report.duplicates.num_groups, report.duplicates.num_documents,

@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cstring>
+#include <stdexcept>
 #include <string_view>
 
 #include "indexed_dataset/base/storage/file_io.h"
@@ -79,7 +80,11 @@ void remove_part(const std::filesystem::path& path) noexcept {
   std::filesystem::remove(path.string() + ".part", ignored);
 }
 
-NpyArray::NpyArray(const std::filesystem::path& path) : file_(path) {
+void NpyArray::throw_other_type(const std::string& wanted) const {
+  throw_bad(path_, "it holds numbers of the type " + type_ + " and not " + wanted);
+}
+
+NpyArray::NpyArray(const std::filesystem::path& path) : path_(path), file_(path) {
   const std::span<const std::byte> bytes = file_.bytes();
   const std::string_view all(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (!all.starts_with(kMagic) || all.size() < kHeaderAt) throw_bad(path, "it does not begin so");

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -72,14 +71,17 @@ class NpyArray {
     return type_ == npy_type<T>();
   }
   const std::vector<int64_t>& shape() const { return shape_; }
-  // All values in the order of the file. `T` is the type that it holds().
+  // All values in the order of the file. Throws std::runtime_error if it holds another type than `T`.
   template <typename T>
   std::span<const T> values() const {
-    if (!holds<T>()) throw std::logic_error("an array of " + type_ + " is read as another type");
+    if (!holds<T>()) throw_other_type(npy_type<T>());
     return {reinterpret_cast<const T*>(data_.data()), data_.size() / sizeof(T)};
   }
 
  private:
+  [[noreturn]] void throw_other_type(const std::string& wanted) const;
+
+  std::filesystem::path path_;
   MappedFile file_;
   std::string type_;
   std::vector<int64_t> shape_;

@@ -152,8 +152,8 @@ MergeReport merge_datasets(const MergeConfig& config, const std::function<void()
   MergeReport report;
   report.notes = compare_part_versions(pairs);
   const auto sources = SourcesMerge::open(pairs, report.notes);
-  const auto [manifest, note] = merged_manifest(pairs, config.program_version, config.options);
-  if (!note.empty()) report.notes.push_back(note);
+  const auto [manifest, notes] = merged_manifest(pairs, config.program_version, config.options);
+  report.notes.insert(report.notes.end(), notes.begin(), notes.end());
   report.num_documents = pairs.num_documents();
   report.num_tokens = pairs.num_tokens();
   report.was_there = is_there_already(config, manifest, check);

@@ -101,6 +101,33 @@ class MergedInputs {
   std::string names_;
 };
 
+// The token that ends the documents of all parts.
+class CommonEnd {
+ public:
+  // `token` is -1 where no token ends the documents of the part, or its manifest does not name it.
+  void add(const std::string& part, int64_t token) {
+    if (first_part_.empty()) {
+      first_part_ = part;
+      token_ = token;
+    } else if (token != token_ && difference_.empty()) {
+      difference_ = fmt::format(
+          "the documents of {} end with {}, those of {} with {}: no token ends all documents of the "
+          "result",
+          first_part_, name_of(token_), part, name_of(token));
+    }
+  }
+  int64_t token() const { return difference_.empty() ? token_ : -1; }
+  const std::string& difference() const { return difference_; }  // "" if there is none
+
+ private:
+  static std::string name_of(int64_t token) {
+    return token < 0 ? "none that is known" : fmt::format("token {}", token);
+  }
+
+  std::string first_part_, difference_;
+  int64_t token_ = -1;
+};
+
 }  // namespace
 
 MergedManifest merged_manifest(const PairMerge& pairs, const std::string& version,
@@ -110,6 +137,7 @@ MergedManifest merged_manifest(const PairMerge& pairs, const std::string& versio
   // The vocabulary of the first part that names one; the others must name the same.
   DatasetVocabulary vocabulary;
   std::string vocabulary_of;
+  CommonEnd end;
   MergedInputs inputs;
   for (const PairMerge::Part& part : pairs.parts()) {
     const std::filesystem::path& prefix = part.reader.prefix();
@@ -118,6 +146,8 @@ MergedManifest merged_manifest(const PairMerge& pairs, const std::string& versio
                      {"tokens", part.reader.num_tokens()}});
     const auto manifest = read_dataset_manifest(prefix);
     inputs.add(manifest ? &*manifest : nullptr);
+    if (part.reader.num_tokens() > 0)
+      end.add(prefix.string(), manifest ? manifest->vocabulary.end_of_document : -1);
     all_have_counts &= manifest && manifest->json.contains("input_counts");
     if (!manifest) continue;
     const DatasetVocabulary& other = manifest->vocabulary;
@@ -138,6 +168,7 @@ MergedManifest merged_manifest(const PairMerge& pairs, const std::string& versio
                                ": input_counts: " + error.what());
     }
   }
+  vocabulary.end_of_document = end.token();
   Json option_values = Json::object();
   for (const auto& [name, value] : options) option_values[name] = value;
   Json manifest = {{"program", "weft-data merge"},
@@ -151,11 +182,12 @@ MergedManifest merged_manifest(const PairMerge& pairs, const std::string& versio
   manifest["dataset"] = {{"documents", pairs.num_documents()}, {"tokens", pairs.num_tokens()}};
   MergedManifest merged;
   merged.text = manifest.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  if (!end.difference().empty()) merged.notes.push_back(end.difference());
   if (const std::string names = inputs.names(); !inputs.is_in_order() && !names.empty()) {
-    merged.note =
+    merged.notes.push_back(
         "the parts are not all shards of a run in their order, the result is not what one run "
         "makes: " +
-        names;
+        names);
   }
   return merged;
 }

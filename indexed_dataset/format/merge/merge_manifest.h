@@ -13,9 +13,9 @@ namespace weft {
 
 struct MergedManifest {
   std::string text;  // of the file
-  // "", or a note that some of the parts are shards (preprocess --shard I/N) and not all N of them
-  // in order, 0/N, 1/N and so on. A shell puts 10 before 2 for `s*`.
-  std::string note;
+  // What may not be meant: parts whose documents end with other tokens, or shards (preprocess --shard
+  // I/N) that are not in order, 0/N, 1/N and so on. A shell puts 10 before 2 for `s*`.
+  std::vector<std::string> notes;
 };
 
 // `version` and `options` are those of the program. Throws std::runtime_error if the manifests of

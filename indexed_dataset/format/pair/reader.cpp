@@ -149,6 +149,17 @@ int64_t document_of_sequence(const IndexView& index, int64_t sequence_idx) {
   return first - 1;
 }
 
+int64_t SequenceLengths::first_misfit(int64_t begin, int64_t end) const {
+  if (index_ == nullptr || begin >= end) return end;
+  const int64_t item_bytes = size_bytes(index_->type);
+  int64_t offset_bytes = index_->offset_bytes(begin);
+  for (int64_t i = begin; i + 1 < end; ++i) {
+    offset_bytes += index_->length(i) * item_bytes;
+    if (index_->offset_bytes(i + 1) != offset_bytes) return i;
+  }
+  return end;
+}
+
 DatasetReader::DatasetReader(const std::filesystem::path& prefix)
     : prefix_(prefix), idx_(map_part(prefix, ".idx")), bin_(map_part(prefix, ".bin")) {
   index_ = parse_index(idx_.bytes(), prefix.string() + ".idx");
@@ -163,6 +174,35 @@ DatasetReader::DatasetReader(const std::filesystem::path& prefix)
                   " bytes from byte " + std::to_string(last_at) +
                   " on: the two files are not of one dataset, or damaged");
   }
+  check_bounds();
+}
+
+// Bounds that leave out sequences would give them to no document, or to a number that no document has.
+void DatasetReader::check_bounds() const {
+  const int64_t first = document_bound(0), last = document_bound(num_documents());
+  if (first == 0 && (num_documents() == 0 || last == num_sequences())) return;
+  throw_bad(prefix_.string() + ".idx",
+            "its document bounds go from " + std::to_string(first) + " to " + std::to_string(last) +
+                " and must go from 0 to the number of sequences, " +
+                std::to_string(num_sequences()) +
+                ": the index is damaged (weft-data repair makes it again where a token ends each "
+                "document)");
+}
+
+// A walk over all offsets would take longer than opening; these three numbers lie side by side.
+void DatasetReader::check_place(int64_t sequence_idx) const {
+  const auto bin_bytes = static_cast<int64_t>(bin_.bytes().size());
+  const int64_t begin = offset_bytes(sequence_idx);
+  const int64_t end =
+      sequence_idx + 1 < num_sequences() ? offset_bytes(sequence_idx + 1) : bin_bytes;
+  if (begin >= 0 && begin <= end && end <= bin_bytes &&
+      end - begin == length(sequence_idx) * size_bytes(token_type()))
+    return;
+  throw_bad(prefix_.string() + ".idx", "sequence " + std::to_string(sequence_idx) + " has " +
+                                           std::to_string(length(sequence_idx)) +
+                                           " tokens, but begins at byte " + std::to_string(begin) +
+                                           " of the .bin and ends at byte " + std::to_string(end) +
+                                           ": the index is damaged (weft-data verify tells more)");
 }
 
 int64_t DatasetReader::num_tokens() const {
@@ -185,15 +225,9 @@ void DatasetReader::copy_tokens(int64_t sequence_idx, int64_t begin, int64_t cou
                             std::to_string(sequence_idx) + ", which has " +
                             std::to_string(length(sequence_idx)));
   }
+  check_place(sequence_idx);
   const int64_t item_bytes = size_bytes(token_type());
-  const int64_t bin_bytes = static_cast<int64_t>(bin_.bytes().size());
-  const int64_t sequence_bytes = offset_bytes(sequence_idx);
-  if (sequence_bytes < 0 || sequence_bytes > bin_bytes ||
-      (begin + count) * item_bytes > bin_bytes - sequence_bytes) {
-    throw_bad(prefix_.string() + ".idx", "sequence " + std::to_string(sequence_idx) +
-                                             " lies outside of the .bin: the index is damaged");
-  }
-  const std::byte* data = bin_.bytes().data() + sequence_bytes + begin * item_bytes;
+  const std::byte* data = bin_.bytes().data() + offset_bytes(sequence_idx) + begin * item_bytes;
   switch (token_type()) {
     case TokenType::kUInt8:
       return widen<uint8_t>(data, count, tokens);

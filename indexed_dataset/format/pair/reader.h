@@ -25,13 +25,9 @@ class SequenceLengths {
   int64_t size() const { return count_; }
   int32_t operator[](int64_t idx) const { return load_number<int32_t>(data_ + 4 * idx); }
   const std::byte* address(int64_t idx) const { return data_ + 4 * idx; }  // for prefetching
-  // The tokens of sequences [begin, end), begin < end, by the two offsets at the range's ends: the sum of
-  // their lengths in an .idx that is sound. None for an array, which has no offsets.
-  std::optional<int64_t> num_tokens_by_offsets(int64_t begin, int64_t end) const {
-    if (index_ == nullptr) return std::nullopt;
-    const int64_t bytes = index_->offset_bytes(end - 1) - index_->offset_bytes(begin);
-    return bytes / size_bytes(index_->type) + index_->length(end - 1);
-  }
+  // The first sequence of [begin, end) that does not end where the next one begins, by the two offsets
+  // and its length; `end` if there is none, and for an array, which has no offsets.
+  int64_t first_misfit(int64_t begin, int64_t end) const;
 
  private:
   const std::byte* data_;
@@ -44,8 +40,8 @@ class SequenceLengths {
 class DatasetReader {
  public:
   // Opens PREFIX.idx and PREFIX.bin. Checks magic, version, token type, that the index's size fits
-  // its counts, and that the .bin ends where the last sequence ends. (Every other check:
-  // verify.h.) Throws std::runtime_error with what is wrong and where; std::system_error if a
+  // its counts, that the document bounds go from 0 to the number of sequences (or are absent), and
+  // that the .bin ends where the last sequence ends. (Every other check: verify.h.) Throws std::runtime_error with what is wrong and where; std::system_error if a
   // file cannot be opened.
   explicit DatasetReader(const std::filesystem::path& prefix);
 
@@ -65,7 +61,8 @@ class DatasetReader {
   // sequence numbers. In files without bounds each sequence is taken for one document.
   int64_t document_of_sequence(int64_t sequence_idx) const;
   // Tokens [begin, begin + count) of one sequence, widened. Throws std::out_of_range;
-  // std::runtime_error if the index points outside of .bin or an id does not fit int32_t.
+  // std::runtime_error if the sequence does not end where the next one begins (a wrong offset or
+  // length) or an id does not fit int32_t.
   void copy_tokens(int64_t sequence_idx, int64_t begin, int64_t count, int32_t* tokens) const;
   std::vector<int32_t> tokens(int64_t sequence_idx) const;
   // For readers of training samples, which jump: see MappedFile. will_need() ignores what
@@ -84,6 +81,9 @@ class DatasetReader {
   int64_t idx_modified_ns() const { return idx_.modified_ns(); }
 
  private:
+  void check_bounds() const;
+  void check_place(int64_t sequence_idx) const;
+
   std::filesystem::path prefix_;
   MappedFile idx_, bin_;
   IndexView index_;

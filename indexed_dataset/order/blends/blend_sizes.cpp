@@ -1,6 +1,7 @@
 #include "indexed_dataset/order/blends/blend_sizes.h"
 
 #include <cmath>
+#include <numeric>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -31,6 +32,9 @@ std::vector<double> divided_by_plain_sum(std::span<const double> weights) {
 }  // namespace
 
 std::vector<double> shares_of_weights(std::span<const double> weights, OrderKind order) {
+  if (!std::isfinite(std::accumulate(weights.begin(), weights.end(), 0.0)))
+    throw std::invalid_argument(
+        "the weights of a blend add up to more than a number holds (1.8e308): give smaller ones");
   return rules_of(order).precedes_core ? divided_by_plain_sum(weights) : normalize_weights(weights);
 }
 

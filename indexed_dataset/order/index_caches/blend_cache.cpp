@@ -50,7 +50,7 @@ std::optional<CachedBlend> find_blend(const fs::path& folder, const BlendCacheNa
     CachedBlend blend = map_blend(folder, names, size);
     const Json stamp = parse_json<Json>(text);
     blend.counts = json_integers_at(stamp, "counts");
-    if (stamp.contains("arrays_xxh3") && stamp["arrays_xxh3"] != hash_arrays(blend.index.view))
+    if (stamp.at("version") != 1 || stamp.at("arrays_xxh3") != hash_arrays(blend.index.view))
       return std::nullopt;
     return blend;
   });

@@ -9,8 +9,8 @@
 //
 // An index follows from the lengths of the sequences and these numbers alone. Files are used if
 // their stamp says that they were built from the same; the lengths are hashed again only if size or
-// time of the .idx changed. The arrays are hashed when they are mapped, so that a damaged one counts as absent (stamps
-// of older versions have no hashes of them, and are believed). Files without a stamp (Megatron's own) are replaced: nothing in them tells
+// time of the .idx changed. The arrays are hashed when they are mapped, so that a damaged one counts as
+// absent. Files without a stamp (Megatron's own) are replaced: nothing in them tells
 // from which data they were built.
 //
 // Writers of one index wait for each other (LockFile), and the second one finds the files of the first.
@@ -47,7 +47,7 @@ std::string index_stamp(const DatasetReader& reader, const GptIndexOptions& opti
                         const GptIndexView& index);
 
 // Maps the arrays of these names, which are of this plan. Throws std::runtime_error where they have other
-// shapes, std::logic_error where they have other types.
+// shapes or types.
 HeldIndex map_index(const std::filesystem::path& folder, const CacheNames& names,
                     const EpochPlan& plan, const GptIndexOptions& options);
 

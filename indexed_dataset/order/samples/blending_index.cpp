@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "indexed_dataset/base/process/out_of_memory.h"
 #include "indexed_dataset/order/samples/furthest_behind.h"
 
 namespace weft {
@@ -243,6 +244,10 @@ BlendingIndexView BlendingIndex::view() const {
 }
 
 BlendingIndex build_blending_index(std::span<const double> weights, int64_t size) {
+  require_memory(static_cast<double>(size) * (sizeof(int16_t) + sizeof(int64_t)),
+                 "the index of a blend of " + std::to_string(size) + " samples",
+                 "ask for fewer samples (--train-samples, or --train-iters and "
+                 "--global-batch-size)");
   return blend_any(weights, {}, size);
 }
 

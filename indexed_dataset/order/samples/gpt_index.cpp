@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "indexed_dataset/base/process/out_of_memory.h"
 #include "indexed_dataset/base/process/parallel_for.h"
 #include "indexed_dataset/base/process/thread_group.h"
 #include "indexed_dataset/order/samples/huge_pages.h"
@@ -67,6 +68,20 @@ DocumentParts document_parts(const EpochPlan& plan, const SequenceRange& range) 
   }
   const size_t num_apart = plan.separate_last_epoch ? per_epoch : 0;
   return {all - num_apart, num_apart};
+}
+
+// Throws LimitExceeded if the three arrays, and the stream that they are cut from, fit no memory.
+void require_memory_for(const EpochPlan& plan, size_t stream_size, const GptIndexOptions& options) {
+  const auto num_positions = static_cast<double>(stream_size);
+  const double row_bytes =
+      has_wide_rows(plan, static_cast<int64_t>(stream_size), options.order) ? 16 : 8;
+  require_memory(
+      num_positions * (sizeof(StreamEntry) + sizeof(int32_t)) +
+          static_cast<double>(plan.num_samples) * (row_bytes + (has_wide_shuffle(plan) ? 8 : 4)),
+      "the index of " + std::to_string(plan.num_samples) + " samples of " +
+          std::to_string(options.sequence_length) + " tokens",
+      "ask for fewer samples (--train-samples, or --train-iters and "
+      "--global-batch-size), or for longer ones (--seq-length)");
 }
 
 // Fills the memory of all epochs with the sequences in the order of the dataset. Two threads do it,
@@ -136,13 +151,11 @@ int64_t sum_tokens(const SequenceLengths& lengths, const SequenceRange& range) {
                                std::to_string(lengths[i]) + "): the .idx is damaged");
     }
   }
-  if (range.begin >= range.end) return sum;
-  const int64_t by_offsets = lengths.num_tokens_by_offsets(range.begin, range.end).value_or(sum);
-  if (by_offsets != sum) {
+  if (const int64_t i = lengths.first_misfit(range.begin, range.end); i < range.end) {
     throw std::runtime_error(
-        "sequences [" + std::to_string(range.begin) + ", " + std::to_string(range.end) + ") have " +
-        std::to_string(sum) + " tokens by their lengths and " + std::to_string(by_offsets) +
-        " by their offsets: the .idx is damaged (weft-data verify tells where)");
+        "sequence " + std::to_string(i) + " has " + std::to_string(lengths[i]) +
+        " tokens, which is not what the offsets of it and of the next one say: "
+        "the .idx is damaged (weft-data verify tells more)");
   }
   return sum;
 }
@@ -190,6 +203,7 @@ GptIndex build_gpt_index(const SequenceLengths& lengths, const GptIndexOptions& 
   GptIndex result;
   result.plan = plan_epochs(sum_tokens(lengths, range), options);
   const size_t stream_size = document_parts(result.plan, range).size();
+  require_memory_for(result.plan, stream_size, options);
   const auto memory = std::make_unique_for_overwrite<StreamEntry[]>(stream_size);
   ask_for_huge_pages(memory.get(), stream_size);
   const std::span stream(memory.get(), stream_size);

@@ -1,5 +1,6 @@
 #include "preprocess/inspect/report/document_examiner.h"
 
+#include <algorithm>
 #include <bit>
 #include <mutex>
 #include <span>
@@ -29,7 +30,9 @@ class DocumentExaminer {
       ++findings_.num_empty;
       return;
     }
-    const int64_t num_own_tokens = num_tokens - (ends_with_eod(document_idx) ? 1 : 0);
+    const bool has_end = ends_with_eod(document_idx);
+    bool has_end_inside = false;
+    const int64_t num_own_tokens = num_tokens - (has_end ? 1 : 0);
     RepeatedCharacters characters;
     runs_.begin(static_cast<uint64_t>(document_idx));
     XXH3_state_t hash;
@@ -38,10 +41,13 @@ class DocumentExaminer {
         document_idx, ids_, num_own_tokens, [&](std::span<const int32_t> ids) {
           XXH3_128bits_update(&hash, ids.data(), ids.size_bytes());
           runs_.add(ids);
+          has_end_inside |= std::ranges::find(ids, context_.end_of_document) != ids.end();
           if (context_.texts != nullptr)
             findings_.num_text_bytes += context_.texts->add_to(characters, ids);
         });
     characters.end();
+    findings_.num_without_end += !has_end;
+    findings_.num_with_end_inside += has_end_inside;
     if (num_own_tokens > 0) {
       const XXH128_hash_t digest = XXH3_128bits_digest(&hash);
       context_.equal_texts.set(document_idx, digest.high64, digest.low64);
@@ -97,6 +103,8 @@ void Findings::add(const Findings& other) {
   num_empty += other.num_empty;
   num_text_bytes += other.num_text_bytes;
   num_repetitive += other.num_repetitive;
+  num_without_end += other.num_without_end;
+  num_with_end_inside += other.num_with_end_inside;
   longest.add_all(other.longest);
   repeated_characters.add_all(other.repeated_characters);
   repeated_tokens.add_all(other.repeated_tokens);

@@ -24,6 +24,7 @@ bool is_more_repetitive(const ReportedDocument& a, const ReportedDocument& b);
 struct Findings {
   std::array<int64_t, 64> length_histogram{};
   int64_t num_empty = 0, num_text_bytes = 0, num_repetitive = 0;
+  int64_t num_without_end = 0, num_with_end_inside = 0;
   TopDocuments longest{kNumReported, is_longer};
   TopDocuments repeated_characters{kNumReported, is_more_repetitive};
   TopDocuments repeated_tokens{kNumReported, is_more_repetitive};

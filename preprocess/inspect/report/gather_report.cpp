@@ -134,6 +134,10 @@ DataReport gather_report(const std::filesystem::path& prefix, const ReportOption
 
   report.num_documents = documents.count();
   report.num_empty_documents = all.num_empty;
+  if (context.end_of_document >= 0) {
+    report.num_without_end = all.num_without_end;
+    report.num_with_end_inside = all.num_with_end_inside;
+  }
   report.num_tokens = reader.num_tokens();
   report.num_repetitive_documents = all.num_repetitive;
   report.length_histogram = all.length_histogram;
@@ -182,23 +186,15 @@ void check_is_report(const std::filesystem::path& path, const std::string& other
   if (std::filesystem::is_regular_file(path)) {
     std::string begin(8192, '\0');
     std::ifstream(path, std::ios::binary).read(begin.data(), std::ssize(begin));
-    const auto has = [&begin](const std::string& text) {
-      return begin.find(text) != std::string::npos;
-    };
     constexpr char kPage[] =
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
         "style-src 'sha256-";
-    constexpr char kOldPage[] = "'; base-uri 'none'; form-action 'none'\">\n<title>";
     const std::string program = kReportProgram;
-    // Earlier versions did not name the program.
-    if (begin.starts_with(kPage) &&
-        (has("<meta name=\"generator\" content=\"" + program + "\">\n<title>") ||
-         (has(kOldPage) && has(": data report</title>\n<style>"))))
+    if (begin.starts_with(kPage) && begin.find("<meta name=\"generator\" content=\"" + program +
+                                               "\">\n<title>") != std::string::npos)
       return;
-    if (begin.starts_with("{\n  \"program\": \"" + program + "\",\n") ||
-        (begin.starts_with("{\n  \"dataset\": ") && has("\n  \"manifest_written\": ")))
-      return;
+    if (begin.starts_with("{\n  \"program\": \"" + program + "\",\n")) return;
   }
   throw std::invalid_argument("'" + path.string() +
                               "' is there, and is no report of weft-data; move it away, or " +

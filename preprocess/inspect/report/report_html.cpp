@@ -43,6 +43,8 @@ std::string overview(const DataReport& report) {
   return facts_table({
       {"documents", grouped(report.num_documents)},
       {"of them empty", grouped(report.num_empty_documents)},
+      {"with no end-of-document token at their end", or_unknown(report.num_without_end)},
+      {"with that token inside", or_unknown(report.num_with_end_inside)},
       {"tokens", grouped(report.num_tokens)},
       {"tokens of the shortest document (not empty)", grouped(report.min_tokens)},
       {"tokens of the median document", grouped(report.median_tokens)},

@@ -95,6 +95,8 @@ std::string report_json(const DataReport& report) {
       {"repetitive_documents", report.num_repetitive_documents},
       {"documents", report.num_documents},
       {"empty_documents", report.num_empty_documents},
+      {"documents_without_end", or_null(report.num_without_end)},
+      {"documents_with_end_inside", or_null(report.num_with_end_inside)},
       {"tokens", report.num_tokens},
       {"document_tokens",
        {{"min", report.min_tokens}, {"median", report.median_tokens}, {"max", report.max_tokens}}},

@@ -28,6 +28,14 @@ std::vector<std::string> findings_of(const DataReport& report) {
     findings.push_back(counted(*report.num_bad_lines, "bad line", "bad lines"));
   const double empty = share_of(report.num_empty_documents, report.num_documents);
   if (empty >= kSuspiciousShare) findings.push_back(percent(empty) + " of the documents are empty");
+  const int64_t num_with_tokens = report.num_documents - report.num_empty_documents;
+  const int64_t num_without_end = report.num_without_end.value_or(0);
+  if (num_without_end > 0 && num_without_end < num_with_tokens)
+    findings.push_back(counted(num_without_end, "document does", "documents do") +
+                       " not end with the token that ends the others");
+  if (report.num_with_end_inside.value_or(0) > 0)
+    findings.push_back(counted(*report.num_with_end_inside, "document holds", "documents hold") +
+                       " the token that ends documents inside");
   return findings;
 }
 

@@ -18,6 +18,7 @@ std::string first_characters(std::string_view text, size_t num_characters);
 //   exact duplicates: kSuspiciousShare of the documents could be left out
 //   bad lines: any
 //   empty documents: kSuspiciousShare of the documents
+//   documents without the token that ends others: any; documents that hold it inside: any
 std::vector<std::string> findings_of(const DataReport& report);
 // "nothing suspicious", or "2 kinds of findings: ...; ...".
 std::string verdict_of(const DataReport& report);

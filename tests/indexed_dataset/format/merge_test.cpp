@@ -237,6 +237,58 @@ TEST(Merge, RefusesPartsOfDifferentVocabularies) {
   EXPECT_THAT(text, HasSubstr("\"documents\": 10"));
 }
 
+// Whatever their order: a token is named for the result only if it ends the documents of all parts.
+TEST(Merge, NamesAnEndOfDocumentsThatAllPartsHave) {
+  const TemporaryFolder folder;
+  const auto part = [&](const std::string& name, const std::string& end, bool is_empty = false) {
+    write_documents(folder.path() / name, is_empty ? std::vector<std::vector<uint16_t>>{}
+                                                   : std::vector<std::vector<uint16_t>>{{1, 9}});
+    if (!end.empty()) {
+      write_file_atomically(
+          dataset_manifest_path(folder.path() / name),
+          R"({"vocabulary": {"size": 300, "vocab_sha256": "1", "merge_sha256": "0",
+                                "end_of_document": )" +
+              end + R"(},
+                                "dataset": {"documents": 1, "tokens": 2}})");
+    }
+    return folder.path() / name;
+  };
+  const fs::path with = part("with", "9"), without = part("without", "null"),
+                 unknown = part("unknown", ""), empty = part("empty", "null", true);
+  int num = 0;
+  const auto end_of = [&](const std::vector<fs::path>& parts) {
+    const fs::path out = folder.path() / ("out" + std::to_string(num++));
+    const MergeReport report = merge(out, parts);
+    const int64_t end = read_dataset_manifest(out).value().vocabulary.end_of_document;
+    EXPECT_EQ(std::ranges::count_if(report.notes,
+                                    [](const std::string& note) {
+                                      return note.find("no token ends all documents") !=
+                                             std::string::npos;
+                                    }),
+              end < 0 && parts.size() > 1 ? 1 : 0);
+    return end;
+  };
+  EXPECT_EQ(end_of({with, with}), 9);
+  EXPECT_EQ(end_of({empty, with}), 9);
+  EXPECT_EQ(end_of({with, without}), -1);
+  EXPECT_EQ(end_of({without, with}), -1);
+  EXPECT_EQ(end_of({with, with, unknown}), -1);
+  EXPECT_EQ(end_of({without}), -1);
+}
+
+// Bounds that begin at 1 would give the first sequence to the document before it.
+TEST(Merge, RefusesBoundsThatDoNotCoverTheSequences) {
+  const TemporaryFolder folder;
+  const fs::path a = folder.path() / "a";
+  for (const auto& [bound, value] : {std::pair(0, '\x01'), {2, '\x01'}}) {
+    write_documents(a, {{1}, {2, 3}});
+    OutputFile(a.string() + ".idx", true).write_at(&value, 1, 34 + 2 * 12 + 8 * bound);
+    EXPECT_THAT(merge_error<std::runtime_error>(folder.path() / "out", {a, a}),
+                HasSubstr("a.idx: its document bounds go from"));
+    EXPECT_FALSE(fs::exists(folder.path() / "out.idx"));
+  }
+}
+
 TEST(Merge, ADamagedPartEndsIt) {
   const TemporaryFolder folder;
   const fs::path a = folder.path() / "a", b = folder.path() / "b", out = folder.path() / "out";
@@ -249,7 +301,7 @@ TEST(Merge, ADamagedPartEndsIt) {
     write_block_checksums(checksums_path(b), files, 1);
     const std::string whole = read_file(damaged);
     std::string bytes = whole;
-    bytes[bytes.size() - 3] ^= 1;
+    bytes[suffix == std::string(".idx") ? 34 : bytes.size() - 3] ^= 1;  // a length, a token
     write_file_atomically(damaged, bytes);
     EXPECT_THAT(merge_error<ChecksumMismatch>(out, {a, b}),
                 HasSubstr("the part " + b.string() + " is damaged"))

@@ -244,11 +244,15 @@ INSTANTIATE_TEST_SUITE_P(
                "length of sequence 0 is -3"},
         Damage{"Offset", [](auto& d) { d.template set_idx<int64_t>(kOffsetsAt + 8, 4); }, "",
                "sequence 1 starts at byte 4, but the lengths before it make 6"},
-        Damage{"FirstBound", [](auto& d) { d.template set_idx<int64_t>(kBoundsAt, -1); }, "",
+        Damage{"FirstBound", [](auto& d) { d.template set_idx<int64_t>(kBoundsAt, -1); },
+               "d.idx: its document bounds go from -1 to 3 and must go from 0 to the number of "
+               "sequences, 3",
                "document bound 0 is -1, not 0"},
         Damage{"BoundOrder", [](auto& d) { d.template set_idx<int64_t>(kBoundsAt + 16, 3); }, "",
                "document bound 3 is 1, less than the one before it (3)"},
-        Damage{"LastBound", [](auto& d) { d.template set_idx<int64_t>(kBoundsAt + 48, 9); }, "",
+        Damage{"LastBound", [](auto& d) { d.template set_idx<int64_t>(kBoundsAt + 48, 9); },
+               "d.idx: its document bounds go from 0 to 9 and must go from 0 to the number of "
+               "sequences, 3",
                "the last document bound (6) is 9, but there are 3 sequences"},
         Damage{"TokenId", [](auto& d) { d.bin[8] = 0x51; }, "",
                "d.bin: token id 50257 at byte 8 is not in [0, 50257)"}),
@@ -262,6 +266,36 @@ TEST(Reader, DoesNotReadOutsideOfTheDataWhenTheIndexIsDamaged) {
   const DatasetReader reader(dataset.prefix());
   EXPECT_THROW(reader.tokens(1), std::runtime_error);
   EXPECT_THROW(reader.tokens(0), std::out_of_range);
+}
+
+// An offset or a length in the middle that lies within the .bin, but not where the others say.
+TEST(Reader, RefusesASequenceThatDoesNotEndWhereTheNextBegins) {
+  const auto error_of = [](const DatasetReader& reader, int64_t sequence_idx) -> std::string {
+    try {
+      reader.tokens(sequence_idx);
+      return "";
+    } catch (const std::runtime_error& error) {
+      return error.what();
+    }
+  };
+  DamagedDataset dataset;
+  dataset.set_idx<int64_t>(kOffsetsAt + 8, 4);
+  dataset.save();
+  const DatasetReader wrong_offset(dataset.prefix());
+  EXPECT_THAT(error_of(wrong_offset, 0),
+              HasSubstr("d.idx: sequence 0 has 3 tokens, but begins at byte 0 of the .bin and ends "
+                        "at byte 4"));
+  EXPECT_THAT(error_of(wrong_offset, 1),
+              HasSubstr("sequence 1 has 2 tokens, but begins at byte 4"));
+  EXPECT_EQ(error_of(wrong_offset, 2), "");
+  EXPECT_EQ(wrong_offset.lengths().first_misfit(0, 3), 0);
+  EXPECT_EQ(wrong_offset.lengths().first_misfit(1, 3), 1);
+  EXPECT_EQ(wrong_offset.lengths().first_misfit(2, 3), 3);
+
+  DamagedDataset other;
+  other.set_idx<int32_t>(kLengthsAt + 4, 1);
+  other.save();
+  EXPECT_THAT(error_of(DatasetReader(other.prefix()), 1), HasSubstr("sequence 1 has 1 tokens"));
 }
 
 // Everything that a program reads of a dataset; throws nothing but what the headers name.

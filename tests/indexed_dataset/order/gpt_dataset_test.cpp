@@ -82,11 +82,12 @@ TEST_F(GptDatasetTest, LengthsThatContradictTheOffsetsAreRefused) {
     idx.write(reinterpret_cast<const char*>(&length), sizeof length);
   }
   const auto damaged = std::make_shared<DatasetReader>(prefix());
-  EXPECT_THAT(error_of([&] {
-                GptDataset(damaged, {0, 8}, 12, 4, 1234);
-              }),
-              HasSubstr("sequences [0, 8) have 1073741866 tokens by their lengths and 43 by their "
-                        "offsets: the .idx is damaged"));
+  EXPECT_THAT(
+      error_of([&] {
+        GptDataset(damaged, {0, 8}, 12, 4, 1234);
+      }),
+      HasSubstr("sequence 3 has 1073741824 tokens, which is not what the offsets of it and of "
+                "the next one say: the .idx is damaged"));
   EXPECT_EQ(GptDataset(damaged, {4, 8}, 3, 4, 1234).num_samples(), 6) << "where it is sound";
 }
 

@@ -8,8 +8,11 @@
 #include <random>
 #include <stdexcept>
 
+#include "indexed_dataset/base/process/exit_code.h"
+#include "indexed_dataset/order/samples/blending_index.h"
 #include "indexed_dataset/order/samples/sample_cutter.h"
 #include "tests/indexed_dataset/md5.h"
+#include "tests/indexed_dataset/test_files.h"
 
 namespace weft {
 namespace {
@@ -344,6 +347,35 @@ TEST(GptIndex, RefusesNegativeLengthsAndRangesThatAreNotThere) {
   GptIndexOptions options = kSmall;
   options.range = {0, 11};
   EXPECT_THROW(build(options), std::invalid_argument);
+}
+
+// 10^15 samples of 1 token: 12 bytes each, and 12 for each sequence of each of 10^15 / 43 epochs.
+TEST(GptIndex, SaysHowMuchMemoryIsMissingBeforeItAsksForIt) {
+  GptIndexOptions options = kSmall;
+  options.sequence_length = 1;
+  options.num_samples = 1'000'000'000'000'000;
+  try {
+    build(options);
+    FAIL() << "nothing was thrown";
+  } catch (const LimitExceeded& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("samples of 1 tokens needs "));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr(" TB of memory, and this process can have "));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("--train-samples"));
+  }
+  const std::vector<double> weights = {0.5, 0.5};
+  EXPECT_THROW(build_blending_index(weights, options.num_samples.value()), LimitExceeded);
+}
+
+// Sequence 1 begins where sequence 0 does, which an index of the right lengths would not tell.
+TEST(GptIndex, RefusesOffsetsThatContradictTheLengths) {
+  const TemporaryFolder folder;
+  write_dataset<uint16_t>(folder / "d", TokenType::kUInt16, {{1, 2}, {3, 4}, {5, 6}});
+  std::string idx = read_file(folder / "d.idx");
+  idx[34 + 3 * 4 + 8] = 0;
+  write_file_atomically(folder / "d.idx", idx);
+  const DatasetReader reader(folder / "d");
+  EXPECT_THROW(sum_tokens(reader.lengths(), {0, 3}), std::runtime_error);
+  EXPECT_EQ(sum_tokens(reader.lengths(), {2, 3}), 2);
 }
 
 TEST(GptIndex, RefusesSequencesThatTheDocumentIndexCannotNumber) {

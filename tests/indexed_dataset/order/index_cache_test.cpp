@@ -41,6 +41,19 @@ TEST(NpyFile, HasNumPysBytes) {
   EXPECT_EQ(NpyArray(folder / "rows").shape(), (std::vector<int64_t>{11, 2}));
 }
 
+TEST(NpyFile, IsNotReadAsAnotherType) {
+  const TemporaryFolder folder;
+  const std::vector<int64_t> values(3, 7);
+  write_npy(folder / "a", std::span(values));
+  try {
+    NpyArray(folder / "a").values<int32_t>();
+    FAIL() << "nothing was thrown";
+  } catch (const std::runtime_error& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr((folder / "a").string() + ": "));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("<i8 and not <i4"));
+  }
+}
+
 TEST(NpyFile, RefusesDamagedFiles) {
   const TemporaryFolder folder;
   const std::vector<int32_t> values(100, 7);
@@ -291,6 +304,13 @@ TEST_F(IndexCacheTest, DamagedOrIncompleteFilesAreReplaced) {
     again = build(blend);
     const auto after_flip = was_cached(again);
     EXPECT_EQ(std::count(after_flip.begin(), after_flip.end(), false), 1);
+    expect_same(again, expected);
+    // An array of other numbers, with the size of the old one.
+    bytes = read_file(path);
+    const size_t type_at = bytes.find("'<") + 2;
+    bytes[type_at] = bytes[type_at] == 'i' ? 'u' : 'i';
+    write_file_atomically(path, bytes);
+    again = build(blend);
     expect_same(again, expected);
   }
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <string>
 
 #include "indexed_dataset/base/storage/file_io.h"
@@ -12,11 +13,13 @@
 #include "indexed_dataset/format/pair/reader.h"
 #include "indexed_dataset/format/pair/writer.h"
 #include "indexed_dataset/format/sidecars/source_map.h"
+#include "indexed_dataset/format/soundness/kth_smallest.h"
 #include "preprocess/documents/origin.h"
 #include "preprocess/inspect/report/document_groups.h"
 #include "preprocess/inspect/report/gather_report.h"
 #include "preprocess/inspect/report/report_labels.h"
 #include "preprocess/inspect/text/document_facts.h"
+#include "tests/indexed_dataset/test_files.h"
 #include "tests/temporary_folder.h"
 #include "tokenizer/tokenizer.h"
 #include "tokenizer/train_vocabulary.h"
@@ -114,6 +117,24 @@ TEST(Duplicates, AreGroupsOfEqualHashesForAnyNumberOfThreads) {
     EXPECT_EQ(found.largest[1].first_document, 0);
     EXPECT_EQ(found.largest[2].first_document, 2);
     EXPECT_EQ(found.num_tokens, 100 * 1000 - 2 * (99 * 100 / 2) + 990);
+  }
+}
+
+TEST(KthSmallest, IsThatOfTheSortedNumbers) {
+  std::mt19937_64 random(20261122);
+  for (int round = 0; round < 60; ++round) {
+    std::vector<int64_t> values(1 + random() % 12);
+    const int most_bits = static_cast<int>(random() % 64);
+    for (int64_t& value : values) {
+      value = static_cast<int64_t>(random() >> 1 >> (63 - most_bits));
+      if (random() % 8 == 0) value = most_bits == 63 ? INT64_MAX : values[0];
+    }
+    std::vector<int64_t> sorted = values;
+    std::sort(sorted.begin(), sorted.end());
+    for (size_t k = 0; k < values.size(); ++k) {
+      const auto value_of = [&](int64_t i) { return values[static_cast<size_t>(i)]; };
+      ASSERT_EQ(kth_smallest(std::ssize(values), static_cast<int64_t>(k), value_of), sorted[k]);
+    }
   }
 }
 
@@ -280,6 +301,25 @@ TEST_F(ReportTest, CountsDocumentsDuplicatesAndBytes) {
   ASSERT_EQ(report.inputs.size(), 1u);
   EXPECT_EQ(report.inputs[0].num_documents, 8);
   EXPECT_EQ(report.inputs[0].num_tokens, report.num_tokens);
+}
+
+TEST_F(ReportTest, CountsDocumentsWithoutAnEndAndWithOneInside) {
+  const auto end = static_cast<uint16_t>(vocabulary_->end_of_document());
+  const auto verdict = [&](const std::vector<std::vector<uint16_t>>& documents) {
+    write_dataset(prefix_, TokenType::kUInt16, documents);
+    return verdict_of(gather());
+  };
+  EXPECT_EQ(verdict({{1, end}, {2, 3, end}}), "nothing suspicious");
+  EXPECT_EQ(gather().num_without_end, 0);
+  EXPECT_EQ(verdict({{1, 4}, {2, 3}}), "nothing suspicious");  // made without --append-eod
+  EXPECT_EQ(gather().num_without_end, 2);
+  EXPECT_EQ(verdict({{1, end}, {2, 3}, {end, 5, end}, {6, end, end}, {end}}),
+            "2 kinds of findings: 1 document does not end with the token that ends the others; 2 "
+            "documents hold the token that ends documents inside");
+  const auto json = nlohmann::json::parse(report_json(gather()));
+  EXPECT_EQ(json["documents_without_end"], 1);
+  EXPECT_EQ(json["documents_with_end_inside"], 2);
+  EXPECT_THAT(report_html(gather()), HasSubstr("with that token inside"));
 }
 
 TEST_F(ReportTest, MedianIsThatOfSortedLengths) {
