@@ -130,9 +130,10 @@ class RepairCommand final : public Command {
                 "make a lost or damaged .idx again from the .bin and what stands beside it") {}
   void declare(OptionSet& options) override {
     options.text("PREFIX", prefix_, "the dataset: its path without .bin and .idx");
-    options.integer("--eod-id", config_.end_of_document,
-                    "the token that ends every document; without it: the last one of .bin", 0,
-                    INT32_MAX);
+    options.integer(
+        "--eod-id", config_.end_of_document,
+        "the token that ends every document; without it: the one that the manifest names", 0,
+        INT32_MAX);
     options.integer("--token-bytes", config_.token_bytes,
                     "2 or 4, for a dataset without manifest: bytes of a token in .bin", 2, 4);
     threads_.declare(options);

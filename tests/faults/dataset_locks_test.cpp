@@ -228,16 +228,6 @@ TEST_F(OneDataset, PartsOfAKilledMergeStayItsOwnWhenOtherCommandsFail) {
                 merge_datasets(config, [] {});
               }),
               4);
-    const bool has_bin = fs::exists(dataset().string() + ".bin");
-    if (exit_code < 0) {  // it would overwrite the merge's .idx.part
-      EXPECT_EQ(in_a_process([this] {
-                  repair_dataset({.prefix = dataset(), .end_of_document = 7, .token_bytes = 2});
-                }),
-                !has_bin  ? 4
-                : is_left ? 2
-                          : 0)
-          << call;
-    }
     EXPECT_EQ(fs::exists(part), is_left) << call;
     EXPECT_EQ(in_a_process([this] { merge_into_the_dataset(); }), 0) << "killed at call " << call;
     expect_dataset_of_the_merge();
@@ -284,22 +274,6 @@ TEST_F(OneDataset, AMergeThatIsKilledTwiceGoesOn) {
   }
 }
 
-TEST_F(OneDataset, APartOfAKilledRepairGoesWhenTheIndexIsSound) {
-  ASSERT_EQ(in_a_process([this] { merge_into_the_dataset(); }), 0);
-  const fs::path part = dataset().string() + ".idx.part", lock = dataset().string() + ".lock";
-  for (const char* command : {"repair", "merge"}) {
-    write_file_atomically(
-        lock, std::string("process 1 on elsewhere\n") + command + " may leave d.idx.part\n");
-    write_file_atomically(part, "half");
-    EXPECT_EQ(in_a_process([this] {
-                repair_dataset({.prefix = dataset(), .end_of_document = {}, .token_bytes = {}});
-              }),
-              0);
-    EXPECT_EQ(fs::exists(part), command == std::string("merge"));
-    EXPECT_EQ(fs::exists(lock), command == std::string("merge"));
-  }
-}
-
 TEST_F(OneDataset, ALockThatDoesNotNameAPartLetsNobodyReplaceIt) {
   for (const char* text :
        {"process 1 on elsewhere\n", "process 1 on elsewhere\nmerge may leave d.sources.part\n",
@@ -312,13 +286,6 @@ TEST_F(OneDataset, ALockThatDoesNotNameAPartLetsNobodyReplaceIt) {
       EXPECT_EQ(in_a_process([this] { merge_into_the_dataset(); }), 2) << text;
       EXPECT_EQ(read_file(dataset().string() + suffix), "precious") << text;
     }
-    fs::copy_file(path("part.bin"), dataset().string() + ".bin");
-    EXPECT_EQ(in_a_process([this] {
-                repair_dataset({.prefix = dataset(), .end_of_document = 7, .token_bytes = 2});
-              }),
-              2)
-        << text;
-    EXPECT_EQ(read_file(dataset().string() + ".idx.part"), "precious") << text;
   }
 }
 

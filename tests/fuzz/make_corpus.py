@@ -134,10 +134,6 @@ write("sidecars", "journal", b'j{"program":"x"}\n' + progress(3) + b"\n")
 write("sidecars", "journal_problem", b"j{}\n" + progress(9))
 write("sidecars", "journal_raw", b'J0123456789abcdef {"program":"x"}\n')
 sound = index(8, [10, 20, 2], [0, 1, 2, 3], 2)
-write("sidecars", "index", b"i" + sound)
-write("sidecars", "index_bent", b"i" + sound[:40] + b"\7" + sound[41:])
-write("sidecars", "index_header", b"i" + bytes(34) + sound[34:])
-write("sidecars", "index_cut", b"i" + sound[:-10])
 
 # messages: numbers of 8 bytes, strings and lists with their length in front (ledger_messages.cpp)
 def numbers(*values):

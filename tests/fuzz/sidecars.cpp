@@ -8,8 +8,6 @@
 #include <stdexcept>
 #include <string>
 
-#include "indexed_dataset/format/pair/index_view.h"
-#include "indexed_dataset/format/repair/rebuild_index.h"
 #include "indexed_dataset/format/sidecars/source_map.h"
 #include "indexed_dataset/format/soundness/block_checksums.h"
 #include "indexed_dataset/format/soundness/xxh3.h"
@@ -79,27 +77,6 @@ std::string journal_lines(std::string_view content) {
   return lines;
 }
 
-void mend(std::string_view damaged) {
-  constexpr int64_t kBinBytes = 64;
-  IndexDraft draft(scratch_folder() / "idx");
-  mend_index(std::as_bytes(std::span(damaged)), kBinBytes, {}, draft, [&](bool has_bounds) {
-    if (!has_bounds) return false;
-    const std::string bytes = read_file(draft.path());
-    const IndexView index = parse_index(std::as_bytes(std::span(bytes)), draft.path());
-    int64_t num_tokens = 0, before = 0;
-    for (int64_t i = 0; i < index.num_sequences; ++i) {
-      FUZZ_CHECK(index.length(i) >= 0);
-      num_tokens += index.length(i);
-    }
-    FUZZ_CHECK(num_tokens * size_bytes(index.type) == kBinBytes);
-    for (int64_t k = 0; k < index.num_bounds; ++k) {
-      FUZZ_CHECK(index.bound(k) >= before && index.bound(k) <= index.num_sequences);
-      before = index.bound(k);
-    }
-    return false;
-  });
-}
-
 }  // namespace
 }  // namespace weft
 
@@ -123,9 +100,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         break;
       case 'J':
         read_journal(content);
-        break;
-      case 'i':
-        mend(content);
         break;
     }
   } catch (const std::runtime_error&) {

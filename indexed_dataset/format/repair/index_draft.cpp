@@ -1,6 +1,7 @@
 #include "indexed_dataset/format/repair/index_draft.h"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 
 #include "indexed_dataset/format/pair/index_view.h"
@@ -51,23 +52,17 @@ void IndexDraft::write_offsets() {
   }
 }
 
-bool IndexDraft::finish(int64_t num_bounds, const std::function<int64_t()>& next_bound) {
+void IndexDraft::finish() {
   write_lengths();
   write_offsets();
-  const int64_t bounds_at = kIndexHeaderBytes + 12 * num_sequences_;
-  file_.truncate(bounds_at);
+  const int64_t num_bounds = num_sequences_ + 1,
+                bounds_at = kIndexHeaderBytes + 12 * num_sequences_;
   std::vector<int64_t> bounds;
-  int64_t last = 0;
   for (int64_t k = 0; k < num_bounds; k += std::ssize(bounds)) {
-    bounds.clear();
-    for (int64_t i = k; i < num_bounds && std::ssize(bounds) < kEntriesAtATime; ++i) {
-      last = next_bound();
-      if (last < 0) return false;
-      bounds.push_back(last);
-    }
+    bounds.resize(static_cast<size_t>(std::min(kEntriesAtATime, num_bounds - k)));
+    std::iota(bounds.begin(), bounds.end(), k);
     file_.write_at(bounds.data(), 8 * bounds.size(), bounds_at + 8 * k);
   }
-  if (num_bounds > 1 && last != num_sequences_) return false;  // old merge tools wrote no bounds
   std::string header(kIndexMagic);
   const auto add = [&header](const auto& value) {
     header.append(reinterpret_cast<const char*>(&value), sizeof value);
@@ -78,7 +73,6 @@ bool IndexDraft::finish(int64_t num_bounds, const std::function<int64_t()>& next
   add(num_bounds);
   file_.write_at(header.data(), header.size(), 0);
   file_.sync();
-  return true;
 }
 
 }  // namespace weft

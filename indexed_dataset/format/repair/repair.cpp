@@ -6,134 +6,142 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/storage/file_io.h"
 #include "indexed_dataset/format/repair/rebuild_index.h"
-#include "indexed_dataset/format/repair/repair_evidence.h"
 #include "indexed_dataset/format/sidecars/dataset_locks.h"
 #include "indexed_dataset/format/sidecars/dataset_manifest.h"
 #include "indexed_dataset/format/sidecars/source_map.h"
 #include "indexed_dataset/format/soundness/block_checksums.h"
 #include "indexed_dataset/format/soundness/problem_list.h"
 #include "indexed_dataset/format/soundness/token_id_check.h"
+#include "indexed_dataset/format/soundness/verify.h"
 
 namespace weft {
 namespace {
 
 namespace fs = std::filesystem;
 
-// Candidates in the order of trust; the first one that is not refused is written.
+// What the files beside the pair say of it; -1: not known.
+struct Evidence {
+  bool has_manifest = false;
+  int64_t num_documents = -1, num_tokens = -1, end_of_document = -1;
+  std::optional<FileChecksums> checksums;  // those of the .idx
+  std::string problems;                    // what is wrong with these files themselves
+};
+
+Evidence gather_evidence(const fs::path& prefix) {
+  Evidence evidence;
+  try {
+    if (const auto manifest = read_dataset_manifest(prefix)) {
+      evidence.has_manifest = true;
+      evidence.num_documents = manifest->num_documents;
+      evidence.num_tokens = manifest->num_tokens;
+      evidence.end_of_document = manifest->vocabulary.end_of_document;
+    } else if (fs::exists(sources_path(prefix))) {
+      evidence.num_documents = SourceMap(sources_path(prefix)).num_documents();
+    }
+    if (const auto stored = read_block_checksums(checksums_path(prefix))) {
+      for (const FileChecksums& file : *stored) {
+        if (file.suffix == ".idx") evidence.checksums = file;
+      }
+    }
+  } catch (const std::system_error&) {
+    throw;
+  } catch (const std::runtime_error& error) {
+    evidence.problems = std::string("\n  ") + error.what();
+  }
+  return evidence;
+}
+
 class Repair {
  public:
   Repair(const RepairConfig& config, Evidence evidence)
       : config_(config),
         evidence_(std::move(evidence)),
+        idx_(config.prefix.string() + ".idx"),
         bin_(config.prefix.string() + ".bin"),
-        part_(config.prefix.string() + ".idx.part"),
         bin_bytes_(InputFile(bin_).size_bytes()),
-        draft_(part_) {}
+        draft_(idx_) {}
   ~Repair() {
     std::error_code ignored;
-    fs::remove(part_, ignored);
+    fs::remove(draft_.path(), ignored);
   }
   Repair(const Repair&) = delete;
 
-  // True once PREFIX.idx.part holds an index that is as good as the evidence allows.
-  bool try_mending(const fs::path& damaged) {
-    const MappedFile bytes(damaged);
-    const bool is_mended = mend_index(bytes.bytes(), bin_bytes_, evidence_.counts, draft_,
-                                      [&](bool has_bounds) { return accept_mended(has_bounds); });
-    if (!is_mended) {
-      refuse("too much of " + damaged.string() +
-             " is gone, or it contradicts the manifest or its checksum");
+  // Writes the draft and returns how it was made. Throws std::runtime_error if it cannot be made.
+  std::string make() {
+    const TokenType type = token_type();
+    const int64_t end = end_of_document();
+    if (evidence_.num_tokens < 0) check_tokens_of(type);
+    draft_.restart(type);
+    if (bin_bytes_ > 0 &&
+        !add_lengths_by_end_of_document(bin_, type, end, config_.num_threads, draft_)) {
+      refuse(fmt::format("{} does not end with token {}, so its documents cannot be told by it",
+                         bin_.string(), end));
     }
-    return is_mended;
-  }
-
-  bool try_end_of_documents() {
-    const auto type = token_type();
-    if (!type) return false;
-    if (evidence_.append_eod == "false" && !config_.end_of_document) {
-      refuse(
-          "the dataset was made without --append-eod (manifest): nothing in .bin says where "
-          "documents end");
-      return false;
-    }
-    if (evidence_.counts.num_tokens < 0 && !has_tokens_of(*type)) return false;
-    const auto eod = config_.end_of_document ? config_.end_of_document : last_token(bin_, *type);
-    draft_.restart(*type);
-    if (bin_bytes_ > 0 && !add_lengths_by_end_of_document(bin_, *type, eod.value_or(-1),
-                                                          config_.num_threads, draft_)) {
-      refuse(fmt::format("{}: does not end with token {}, so its documents cannot be told by it",
-                         bin_.string(), eod.value_or(-1)));
-      return false;
-    }
-    const int64_t num_sequences = draft_.num_sequences();
-    const int64_t num_empty =
-        evidence_.counts.num_documents < 0 ? 0 : evidence_.counts.num_documents - num_sequences;
-    if (num_empty < 0 || !write_bounds(num_empty)) {
+    const int64_t num_found = draft_.num_sequences(), num_expected = evidence_.num_documents;
+    if (num_expected >= 0 && num_found != num_expected) {
       refuse(fmt::format("{}: {} documents by token {}, the manifest or .sources says {}: {}",
-                         bin_.string(), num_sequences, eod.value_or(-1),
-                         evidence_.counts.num_documents,
-                         num_empty < 0 ? "that token stands within documents, too"
-                                       : "where the empty documents stand cannot be told (by "
-                                         ".sources they are not exactly the shortest lines)"));
-      return false;
+                         bin_.string(), num_found, end, num_expected,
+                         num_found > num_expected
+                             ? "that token stands within documents, too"
+                             : "where the empty documents stand cannot be told"));
     }
-    std::string how = fmt::format("made anew from {} end-of-document tokens ({})", num_sequences,
-                                  eod.value_or(-1));
-    if (num_empty > 0) how += fmt::format(" and the sources of {} empty documents", num_empty);
-    return accept(how, /*needs_proof=*/num_empty > 0);
+    draft_.finish();
+    std::string how = fmt::format("made anew from {} end-of-document tokens ({})", num_found, end);
+    const std::vector<DatasetFile> files = {{".idx", draft_.path()}};
+    if (evidence_.checksums &&
+        compute_block_checksums(files, config_.num_threads)[0] != *evidence_.checksums)
+      refuse(how + ": is not what its checksum says was lost");
+    return how;
   }
 
-  void commit(const fs::path& idx) {
-    if (fs::exists(idx)) {
-      const MappedFile damaged(idx);
-      OutputFile copy(idx.string() + ".damaged");
+  void commit() {
+    if (fs::exists(idx_)) {
+      const MappedFile damaged(idx_);
+      OutputFile copy(idx_.string() + ".damaged");
       copy.write_at(damaged.bytes().data(), damaged.bytes().size(), 0);
       copy.sync();
       copy.close();
     }
-    commit_rename(part_, idx);
+    commit_rename(draft_.path(), idx_);
   }
-
-  const std::string& how() const { return how_; }
-  bool is_proven() const { return evidence_.checksums.has_value(); }
-  const std::vector<std::string>& evidence_problems() const { return evidence_.problems; }
-  const std::vector<std::string>& refusals() const { return refusals_; }
 
  private:
-  void refuse(const std::string& why) {
-    if (std::find(refusals_.begin(), refusals_.end(), why) == refusals_.end())
-      refusals_.push_back(why);
+  [[noreturn]] void refuse(const std::string& why) const {
+    throw std::runtime_error(idx_.string() + ": cannot be made again:" + evidence_.problems +
+                             "\n  " + why + "\n  tokenize the corpus anew");
   }
 
-  bool accept_mended(bool has_bounds) {
-    const std::string how = "mended from what is left of it";
-    if (has_bounds && accept(how, /*needs_proof=*/false)) return true;
-    const int64_t num_empty = evidence_.counts.num_documents - draft_.num_sequences();
-    if (num_empty <= 0 || !write_bounds(num_empty)) return false;
-    return accept(how + " and the sources of the empty documents", /*needs_proof=*/true);
-  }
-
-  // Documents have one sequence each, but for the empty ones, which have none.
-  bool write_bounds(int64_t num_empty) {
-    std::optional<ShortestLines> empty_lines;
-    if (num_empty > 0) {
-      empty_lines = ShortestLines::find(sources_path(config_.prefix),
-                                        evidence_.counts.num_documents, num_empty);
-      if (!empty_lines) return false;
+  TokenType token_type() const {
+    const int64_t num_tokens = evidence_.num_tokens;
+    if (num_tokens >= 0 && num_tokens * config_.token_bytes.value_or(2) != bin_bytes_ &&
+        num_tokens * config_.token_bytes.value_or(4) != bin_bytes_) {
+      refuse(
+          fmt::format("{}: its {} bytes do not fit the {} tokens of the manifest: it is damaged, "
+                      "too",
+                      bin_.string(), bin_bytes_, num_tokens));
     }
-    int64_t bound = 0, document = -1;  // of the bound
-    return draft_.finish(draft_.num_sequences() + num_empty + 1, [&] {
-      if (document >= 0 && !(empty_lines && empty_lines->contains(document))) ++bound;
-      ++document;
-      return bound;
-    });
+    if (num_tokens < 0 && !config_.token_bytes)
+      refuse("there is no manifest: give --token-bytes and --eod-id");
+    const int64_t token_bytes =
+        config_.token_bytes.value_or(num_tokens > 0 ? bin_bytes_ / num_tokens : 2);
+    return token_bytes == 2 ? TokenType::kUInt16 : TokenType::kInt32;
+  }
+
+  int64_t end_of_document() const {
+    if (config_.end_of_document) return *config_.end_of_document;
+    if (!evidence_.has_manifest) refuse("there is no manifest: give --token-bytes and --eod-id");
+    if (evidence_.end_of_document < 0) {
+      refuse(
+          "by the manifest no token ends the documents (it was made without --append-eod): nothing in "
+          ".bin says where they end (if one does, give --eod-id)");
+    }
+    return evidence_.end_of_document;
   }
 
   // Ids that no vocabulary has come from reading tokens of another size.
-  bool has_tokens_of(TokenType type) {
+  void check_tokens_of(TokenType type) const {
     constexpr int64_t kLargestVocabulary = 1 << 24;
     TokenIdCheck ids(type, kLargestVocabulary);
     const std::vector<DatasetFile> files = {{".bin", bin_}};
@@ -145,51 +153,23 @@ class Repair {
     ids.move_to(bad_ids);
     std::vector<std::string> problems;
     bad_ids.move_to(problems);
-    if (problems.empty()) return true;
+    if (problems.empty()) return;
     refuse(problems[0] + " if a token has " + std::to_string(size_bytes(type)) +
            " bytes: give the right --token-bytes");
-    return false;
-  }
-
-  bool accept(const std::string& how, bool needs_proof) {
-    if (evidence_.checksums) {
-      const std::vector<DatasetFile> files = {{".idx", part_}};
-      if (compute_block_checksums(files, config_.num_threads)[0] != *evidence_.checksums) {
-        refuse(how + ": is not what its checksum says was lost");
-        return false;
-      }
-    } else if (needs_proof) {
-      refuse(how + ": is a guess that only a checksum of the .idx could prove");
-      return false;
-    }
-    how_ = how;
-    return true;
-  }
-
-  std::optional<TokenType> token_type() {
-    std::optional<int64_t> item_bytes = config_.token_bytes;
-    const int64_t num_tokens = evidence_.counts.num_tokens;
-    if (!item_bytes && num_tokens > 0 && bin_bytes_ % num_tokens == 0)
-      item_bytes = bin_bytes_ / num_tokens;
-    if (!item_bytes && num_tokens == 0 && bin_bytes_ == 0) item_bytes = 2;
-    if (item_bytes == 2) return TokenType::kUInt16;
-    if (item_bytes == 4) return TokenType::kInt32;
-    refuse(num_tokens < 0
-               ? "there is no manifest: give --token-bytes and --eod-id"
-               : fmt::format("{}: its {} bytes do not fit the {} tokens of the manifest: it is "
-                             "damaged, too",
-                             bin_.string(), bin_bytes_, num_tokens));
-    return std::nullopt;
   }
 
   const RepairConfig& config_;
   const Evidence evidence_;
-  fs::path bin_, part_;
+  fs::path idx_, bin_;
   int64_t bin_bytes_;
   IndexDraft draft_;
-  std::string how_;
-  std::vector<std::string> refusals_;
 };
+
+std::vector<std::string> all_problems(VerifyResult result) {
+  std::vector<std::string> problems = std::move(result.structure_problems);
+  problems.insert(problems.end(), result.checksum_problems.begin(), result.checksum_problems.end());
+  return problems;
+}
 
 }  // namespace
 
@@ -201,37 +181,27 @@ RepairReport repair_dataset(const RepairConfig& config) {
                                 "' is not there: the tokens cannot be made again from anything "
                                 "beside them; tokenize the corpus anew");
   }
-  DatasetLocks lock({config.prefix});
+  const DatasetLocks lock({config.prefix});
   RepairReport report;
-  Evidence evidence = gather_evidence(config.prefix);
-  const bool has_idx = fs::exists(idx), has_checksum = evidence.checksums.has_value();
-  if (has_idx) {
-    const Blame blame = find_blame(config.prefix, has_checksum, config.num_threads);
-    report.was_sound = blame.idx_is_sound;
-    report.other_problems = blame.others;
-    if (report.was_sound) {
-      lock.remove_left_parts(config.prefix, "repair", {".idx"});
+  if (fs::exists(idx)) {
+    VerifyResult found = verify_dataset_files(config.prefix, 0, config.num_threads);
+    if (found.index_is_sound) {
+      report.was_sound = true;
+      report.other_problems = all_problems(std::move(found));
       return report;
     }
+    if (const fs::path kept = idx.string() + ".damaged"; fs::exists(kept)) {
+      throw std::invalid_argument(kept.string() +
+                                  " is there already, which an earlier repair kept (or somebody "
+                                  "else); move it away, then give the command again");
+    }
   }
-  if (const fs::path kept = idx.string() + ".damaged"; has_idx && fs::exists(kept)) {
-    throw std::invalid_argument(kept.string() +
-                                " is there already, which an earlier repair kept (or somebody "
-                                "else); move it away, then give the command again");
-  }
-  lock.claim_parts(config.prefix, "repair", {".idx"});
+  Evidence evidence = gather_evidence(config.prefix);
+  report.is_proven = evidence.checksums.has_value();
   Repair repair(config, std::move(evidence));
-  const bool is_made = (has_idx && repair.try_mending(idx)) || repair.try_end_of_documents();
-  if (!is_made) {
-    std::string message = idx.string() + ": cannot be made again:";
-    for (const std::string& problem : repair.evidence_problems()) message += "\n  " + problem;
-    for (const std::string& refusal : repair.refusals()) message += "\n  " + refusal;
-    throw std::runtime_error(message + "\n  tokenize the corpus anew");
-  }
-  repair.commit(idx);
-  report.how = repair.how();
-  report.is_proven = repair.is_proven();
-  report.other_problems = find_blame(config.prefix, has_checksum, config.num_threads).others;
+  report.how = repair.make();
+  repair.commit();
+  report.other_problems = all_problems(verify_dataset_files(config.prefix, 0, config.num_threads));
   return report;
 }
 

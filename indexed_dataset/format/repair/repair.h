@@ -1,15 +1,14 @@
-// Makes the lost or damaged .idx of a dataset again, and proves it where it can: the library behind
-// weft-data repair.
+// Makes the lost or damaged .idx of a dataset again from the tokens that end its documents, and proves it
+// where it can: the library behind weft-data repair.
 //
 //   what is there                                   what comes out
-//   a damaged .idx                                  mended from itself (rebuild_index.h)
-//   .bin whose documents end in <|endoftext|>       the lengths; empty documents, which .bin does
-//                                                   not hold, are the shortest lines of .sources
+//   .bin whose documents end in <|endoftext|>       the lengths, offsets and bounds
 //   .checksums                                      proof that the bytes are those that were lost
-//   .manifest.json                                  the counts of documents and tokens that must
-//                                                   come out
+//   .manifest.json                                  that token, and the counts of documents and tokens
+//                                                   that must come out
 //
-// Without --append-eod a lost .idx cannot be made again: nothing else says where documents end.
+// Without --append-eod, or with empty documents, which .bin does not hold, a lost .idx cannot be made
+// again: nothing else says where documents end.
 #pragma once
 
 #include <cstdint>

@@ -138,9 +138,11 @@ VerifyResult verify_dataset_files(const std::filesystem::path& prefix, int64_t v
       prefix, stored.value_or(std::vector<FileChecksums>{}), result.checksum_problems);
   const DatasetFile &bin = files[0], &idx = files[1];
   const MappedFile idx_bytes(idx.path);
+  const size_t num_problems_before = result.structure_problems.size();
   const std::optional<IndexView> index =
       check_index(idx_bytes, idx.path, bin, result.structure_problems);
-  const bool index_is_sound = index && result.structure_problems.empty();
+  const bool fits_itself = index && result.structure_problems.size() == num_problems_before;
+  result.index_is_sound = fits_itself;
 
   std::optional<TokenIdCheck> ids;
   if (index) ids.emplace(index->type, vocabulary_size);
@@ -155,11 +157,12 @@ VerifyResult verify_dataset_files(const std::filesystem::path& prefix, int64_t v
     bad_ids.move_to(result.structure_problems);
   }
   if (!stored) return result;
-  const DatasetPlaces places(index_is_sound ? &*index : nullptr, prefix.string() + ".sources");
+  const DatasetPlaces places(fits_itself ? &*index : nullptr, prefix.string() + ".sources");
   for (const FileChecksums& expected : *stored) {
     for (size_t i = 0; i < files.size(); ++i) {
-      if (files[i].suffix == expected.suffix)
-        compare_blocks(files[i].path, expected, found[i], places, result.checksum_problems);
+      if (files[i].suffix != expected.suffix) continue;
+      compare_blocks(files[i].path, expected, found[i], places, result.checksum_problems);
+      if (expected.suffix == ".idx") result.index_is_sound = expected == found[i];
     }
   }
   return result;

@@ -17,6 +17,9 @@ struct VerifyResult {
   // Blocks that differ from PREFIX.checksums: file, block, bytes, and which documents lie there.
   std::vector<std::string> checksum_problems;
   bool has_checksums = false;  // there is a PREFIX.checksums
+  // The checksums of the .idx decide; without them, whether it contradicts itself or the size of the
+  // .bin.
+  bool index_is_sound = false;
 };
 
 // Reads every byte of PREFIX.bin, .idx and what else PREFIX.checksums covers once, in parallel.

@@ -96,13 +96,6 @@ grep -q 'move it away, or give another name, or --overwrite' out.log || fail "--
 foreign thesis.json "$data" preprocess --input corpus.jsonl --output-prefix x --report thesis.json
 # Its --overwrite would make the dataset anew.
 grep -q 'move it away, or give another name$' out.log || fail "the advice is not to move the file away"
-# Those of earlier versions are reports.
-sed -i '/<meta name="generator"[^>]*>/d' made.html
-sed -i '/"program"/d' made.json
-for report in made.html made.json; do
-  grep -q 'weft-data report' $report && fail "$report names its program"
-  expect 0 "wrote $report" "$data" report x_text_document --output $report
-done
 # Pages that speak of reports are none.
 for text in 'My weft-data report' '<title>x: data report</title>' '{"program": "weft-data report"}' \
   $'<!DOCTYPE html>\n<html lang="en">\n<title>x: data report</title>\n<style>'; do
@@ -123,9 +116,6 @@ mkdir vocabulary
 for name in vocab.json merges.txt; do echo precious >vocabulary/$name.part; done
 expect 0 'entries learned' "$data" train-vocab --input corpus.jsonl --vocab-size 260 --output vocabulary
 [ "$(cat vocabulary/*.part)" = $'precious\nprecious' ] || fail "train-vocab overwrote a .part file"
-mv x_text_document.idx kept
-foreign x_text_document.idx.part "$data" repair x_text_document --eod-id 0
-mv kept x_text_document.idx
 rm -r made.html* made.json* vocabulary
 # The lock tells which remains of a killed merge are ours.
 printf 'process 1 on elsewhere\nmerge may leave d.bin.part\n' >d.lock
@@ -160,9 +150,7 @@ mv x_text_document.idx kept
 expect 2 "x_text_document.bin' is there without its .idx" "${again[@]}"
 mv kept x_text_document.idx
 mv d.idx kept
-touch d.idx.part  # as a repair that was killed leaves it
 expect 2 "d.bin' is there without its .idx" "$data" merge --output-prefix d x_text_document
-rm d.idx.part
 mv kept d.idx
 rm -r ../sound
 
