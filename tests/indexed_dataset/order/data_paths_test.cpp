@@ -7,6 +7,7 @@
 #include <functional>
 #include <stdexcept>
 
+#include "indexed_dataset/order/blends/blend_sizes.h"
 #include "indexed_dataset/order/blends/build_datasets.h"
 #include "tests/indexed_dataset/test_files.h"
 
@@ -292,6 +293,20 @@ TEST_F(BuildDatasetsTest, ADatasetWithoutSequencesOfItsSplitIsNamed) {
                                         {.train_samples = 5, .valid_samples = 5, .eval_iters = 1});
               }),
               HasSubstr("too little of the 2 documents in " + (folder_ / "tiny").string()));
+}
+
+// Their shares would be zeros, and the number of samples of each dataset, too.
+TEST(BlendSizes, RefusesWeightsWhoseSumNoNumberHolds) {
+  const std::vector<double> weights = {1e308, 1e308};
+  for (const auto& [name, kind] : kOrderKinds) {
+    try {
+      blend_sizes(weights, 100, kind, kDefaultSurplus);
+      FAIL() << name;
+    } catch (const std::invalid_argument& error) {
+      EXPECT_THAT(error.what(),
+                  HasSubstr("the weights of a blend add up to more than a number holds"));
+    }
+  }
 }
 
 }  // namespace
