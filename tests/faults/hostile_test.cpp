@@ -12,7 +12,6 @@
 
 #include "indexed_dataset/base/process/parse_json.h"
 #include "indexed_dataset/base/storage/file_io.h"
-#include "indexed_dataset/format/repair/rebuild_index.h"
 #include "indexed_dataset/format/sidecars/dataset_manifest.h"
 #include "indexed_dataset/format/sidecars/source_map.h"
 #include "indexed_dataset/order/blends/sample_query.h"
@@ -201,34 +200,6 @@ TEST(HostileJson, CountsThatCannotBeCountedInBytesAreNone) {
     EXPECT_THROW(read_dataset_manifest(prefix), std::runtime_error) << count;
     write("1", count);
     EXPECT_THROW(read_dataset_manifest(prefix), std::runtime_error) << count;
-  }
-}
-
-// Bounds that no document has, where the lengths are right (for the sanitizer of overflows).
-TEST(HostileIndex, BoundsOfAllBitsAreMendedOrNot) {
-  const TemporaryFolder folder(memory_folder());
-  std::string idx("MMIDIDX\0\0\1\0\0\0\0\0\0\0\10", 18);
-  const auto add = [&idx](auto value) {
-    idx.append(reinterpret_cast<const char*>(&value), sizeof value);
-  };
-  add(int64_t{3}), add(int64_t{5});
-  for (const int32_t length : {1, 2, 3}) add(length);
-  for (const int64_t offset : {0, 2, 6}) add(offset);
-  const size_t bounds_at = idx.size();
-  for (const int64_t bound : {0, 1, 1, 2, 3}) add(bound);
-  for (const int64_t bound : {INT64_MIN, INT64_MIN + 1, int64_t{-1}, INT64_MAX}) {
-    for (size_t k = 0; k < 5; ++k) {
-      std::string damaged = idx;
-      damaged.replace(bounds_at + 8 * k, 8, reinterpret_cast<const char*>(&bound), 8);
-      IndexDraft draft(folder.path() / "idx");
-      mend_index(std::as_bytes(std::span(damaged)), 12, {}, draft, [&](bool has_bounds) {
-        EXPECT_EQ(draft.num_sequences(), 3);
-        if (has_bounds) {
-          EXPECT_EQ(read_file(draft.path()).substr(34, 12), idx.substr(34, 12));
-        }
-        return true;
-      });
-    }
   }
 }
 
