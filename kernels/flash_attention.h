@@ -8,9 +8,16 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "kernels/philox.h"
+#include "kernels/numbers/philox.h"
 
 namespace weft {
+
+// The head sizes of flash attention on CUDA: multiples of 8 up to the largest. For others attention keeps
+// scores of some queries and heads in memory there (kernels/unfused_attention.h), which is slower.
+constexpr int64_t kMaxFlashHeadSize = 160;
+constexpr bool has_flash_attention(int64_t D) {
+  return D > 0 && D % 8 == 0 && D <= kMaxFlashHeadSize;
+}
 
 // Returns the columns of the tile that holds a head of size D (has_flash_attention).
 constexpr int64_t flash_columns(int64_t D) {

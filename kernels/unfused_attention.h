@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "kernels/tensor.h"
+#include "kernels/numbers/tensor.h"
 
 namespace weft {
 

@@ -3,6 +3,8 @@
 // [Dao 2023, arXiv:2307.08691]. The softmax is plain instead of online, because a CPU's cache holds
 // whole rows of a block. With documents a block computes the scores from the first key on that any
 // of its queries sees.
+#include "kernels/operations/attention.h"
+
 #include <cblas.h>
 
 #include <algorithm>
@@ -141,9 +143,8 @@ WEFT_VECTOR_CLONES void add_rows_to_sums(double* sums, const float* rows, int64_
 // of the bias is not wanted. Those of dK are 0.
 class BiasSums {
  public:
-  explicit BiasSums(const AttentionBackward& args) : D_(args.qkv.shape(4)) {
-    if (args.dqkv_bias)
-      sums_.resize(static_cast<size_t>(args.qkv.shape(0) * args.qkv.shape(2) * 2 * D_));
+  explicit BiasSums(const AttentionBackward& op) : D_(op.qkv.shape(4)) {
+    if (op.dqkv_bias) sums_.resize(static_cast<size_t>(op.qkv.shape(0) * op.qkv.shape(2) * 2 * D_));
   }
   void add_queries(const Head& head, const float* rows, int64_t num_rows) {
     if (!sums_.empty()) add_rows_to_sums(of(head.b, head.h, head.H), rows, num_rows, D_);
@@ -206,33 +207,33 @@ void load_kept(const Head& head, const Tensor& kept, int64_t query, float scale,
   }
 }
 
-void head_forward(const Panels& panels, const Head& head, const Attention& args) {
+void head_forward(const Panels& panels, const Head& head, const AttentionForward& op) {
   const int64_t T = head.T, D = head.D;
-  const Tensor &out = args.out, &lse = args.lse, &qkv = args.qkv;
-  const Dropout& dropout = args.dropout;
+  const Tensor &out = op.out, &lse = op.lse, &qkv = op.qkv;
+  const Dropout& dropout = op.dropout;
   load_part(panels.q, qkv, head, 0);
   load_part(panels.k, qkv, head, 1);
   load_part(panels.v, qkv, head, 2);
   if (dropout.p > 0) {
     const int64_t num_words = attention_mask_words(T);
-    dropout_words(head.kept_words(args.kept), dropout, head.global * num_words, num_words);
+    dropout_words(head.kept_words(op.kept), dropout, head.global * num_words, num_words);
   }
   for (int64_t first = 0; first < T; first += kQueryBlock) {
     const int64_t num_queries = std::min(kQueryBlock, T - first);
-    const BlockKeys keys(head, args.document_bounds, first, num_queries);
-    gemm(Op::kPlain, Op::kTransposed, num_queries, keys.count, D, args.scale, panels.q + first * D,
-         D, panels.k + keys.first * D, D, 0.0F, panels.probabilities, keys.count);
+    const BlockKeys keys(head, op.document_bounds, first, num_queries);
+    gemm(Op::kPlain, Op::kTransposed, num_queries, keys.count, D, op.scale, panels.q + first * D, D,
+         panels.k + keys.first * D, D, 0.0F, panels.probabilities, keys.count);
     for (int64_t r = 0; r < num_queries; ++r) {
-      const VisibleKeys visible(head, args.document_bounds, first + r, keys.first);
+      const VisibleKeys visible(head, op.document_bounds, first + r, keys.first);
       float* row = panels.probabilities + r * keys.count;
       float* seen = row + visible.begin;
-      if (args.slopes) add_distances(seen, head.slope(args.slopes), visible.count());
+      if (op.slopes) add_distances(seen, head.slope(op.slopes), visible.count());
       const float max = max_of_row(seen, visible.count());
       const float sum = exp_row(seen, max, visible.count());
       lse.as<float>()[head.lse_row() + first + r] = max + std::log(sum);
       scale_row(seen, 1.0F / sum, visible.count());
       if (dropout.p > 0) {
-        load_kept(head, args.kept, first + r, dropout_scale(dropout.p), panels.multipliers);
+        load_kept(head, op.kept, first + r, dropout_scale(dropout.p), panels.multipliers);
         multiply_row(seen, panels.multipliers + keys.first + visible.begin, visible.count());
       }
       visible.clear_others(row, keys.count);
@@ -248,35 +249,35 @@ void head_forward(const Panels& panels, const Head& head, const Attention& args)
 // Turns scores into P (with dropout applied, for dV) and dP into dS, in place, for the rows of one
 // query block.
 void block_backward(const Panels& panels, const Head& head, int64_t first, int64_t num_queries,
-                    const BlockKeys& keys, const AttentionBackward& args) {
+                    const BlockKeys& keys, const AttentionBackward& op) {
   const int64_t D = head.D;
-  const bool drops = args.dropout_p > 0;
+  const bool drops = op.dropout_p > 0;
   for (int64_t r = 0; r < num_queries; ++r) {
-    const VisibleKeys visible(head, args.document_bounds, first + r, keys.first);
+    const VisibleKeys visible(head, op.document_bounds, first + r, keys.first);
     float* row = panels.probabilities + r * keys.count;
     float* drow = panels.dprobabilities + r * keys.count;
     float *p = row + visible.begin, *dp = drow + visible.begin;
-    if (args.slopes) add_distances(p, head.slope(args.slopes), visible.count());
-    exp_row(p, args.lse.as<float>()[head.lse_row() + first + r], visible.count());
+    if (op.slopes) add_distances(p, head.slope(op.slopes), visible.count());
+    exp_row(p, op.lse.as<float>()[head.lse_row() + first + r], visible.count());
     // delta is the sum over keys of P * dP, which equals that over D of dout * out.
     const float delta = dot(panels.dout + (first + r) * D,
-                            read_row(args.out, head.out_row(first + r), D, panels.row), D);
+                            read_row(op.out, head.out_row(first + r), D, panels.row), D);
     const float* multipliers = panels.multipliers + keys.first + visible.begin;
     if (drops) {
-      load_kept(head, args.kept, first + r, dropout_scale(args.dropout_p), panels.multipliers);
+      load_kept(head, op.kept, first + r, dropout_scale(op.dropout_p), panels.multipliers);
       multiply_row(dp, multipliers, visible.count());
     }
-    softmax_backward_row(dp, p, delta, args.scale, visible.count());
+    softmax_backward_row(dp, p, delta, op.scale, visible.count());
     if (drops) multiply_row(p, multipliers, visible.count());
     visible.clear_others(row, keys.count);
     visible.clear_others(drow, keys.count);
   }
 }
 
-void head_backward(const Panels& panels, const Head& head, const AttentionBackward& args,
+void head_backward(const Panels& panels, const Head& head, const AttentionBackward& op,
                    BiasSums& bias_sums) {
   const int64_t T = head.T, D = head.D;
-  const Tensor &dqkv = args.dqkv, &dout = args.dout, &qkv = args.qkv;
+  const Tensor &dqkv = op.dqkv, &dout = op.dout, &qkv = op.qkv;
   load_part(panels.q, qkv, head, 0);
   load_part(panels.k, qkv, head, 1);
   load_part(panels.v, qkv, head, 2);
@@ -287,14 +288,14 @@ void head_backward(const Panels& panels, const Head& head, const AttentionBackwa
   std::fill_n(panels.dv, T * D, 0.0F);
   for (int64_t first = 0; first < T; first += kQueryBlock) {
     const int64_t num_queries = std::min(kQueryBlock, T - first);
-    const BlockKeys keys(head, args.document_bounds, first, num_queries);
+    const BlockKeys keys(head, op.document_bounds, first, num_queries);
     const float *q = panels.q + first * D, *k = panels.k + keys.first * D;
     const float* block_dout = panels.dout + first * D;
-    gemm(Op::kPlain, Op::kTransposed, num_queries, keys.count, D, args.scale, q, D, k, D, 0.0F,
+    gemm(Op::kPlain, Op::kTransposed, num_queries, keys.count, D, op.scale, q, D, k, D, 0.0F,
          panels.probabilities, keys.count);
     gemm(Op::kPlain, Op::kTransposed, num_queries, keys.count, D, 1.0F, block_dout, D,
          panels.v + keys.first * D, D, 0.0F, panels.dprobabilities, keys.count);
-    block_backward(panels, head, first, num_queries, keys, args);
+    block_backward(panels, head, first, num_queries, keys, op);
     gemm(Op::kTransposed, Op::kPlain, keys.count, D, num_queries, 1.0F, panels.probabilities,
          keys.count, block_dout, D, 1.0F, panels.dv + keys.first * D, D);
     gemm(Op::kPlain, Op::kPlain, num_queries, D, keys.count, 1.0F, panels.dprobabilities,
@@ -327,21 +328,21 @@ int64_t attention_scratch_floats(int64_t T, int64_t D) {
          D;
 }
 
-void attention_forward(const Context& context, const Attention& args) {
+void run(const Context& context, const AttentionForward& op) {
   context.need_scratch("attention_forward",
-                       attention_scratch_floats(args.qkv.shape(1), args.qkv.shape(4)));
-  for_each_head(context, args.qkv, args.heads,
-                [&](const Panels& panels, const Head& head) { head_forward(panels, head, args); });
+                       attention_scratch_floats(op.qkv.shape(1), op.qkv.shape(4)));
+  for_each_head(context, op.qkv, op.heads,
+                [&](const Panels& panels, const Head& head) { head_forward(panels, head, op); });
 }
 
-void attention_backward(const Context& context, const AttentionBackward& args) {
+void run(const Context& context, const AttentionBackward& op) {
   context.need_scratch("attention_backward",
-                       attention_scratch_floats(args.qkv.shape(1), args.qkv.shape(4)));
-  BiasSums bias_sums(args);
-  for_each_head(context, args.qkv, Heads{}, [&](const Panels& panels, const Head& head) {
-    head_backward(panels, head, args, bias_sums);
+                       attention_scratch_floats(op.qkv.shape(1), op.qkv.shape(4)));
+  BiasSums bias_sums(op);
+  for_each_head(context, op.qkv, Heads{}, [&](const Panels& panels, const Head& head) {
+    head_backward(panels, head, op, bias_sums);
   });
-  bias_sums.store(args.dqkv_bias, args.qkv.shape(0), args.qkv.shape(2), args.accumulate);
+  bias_sums.store(op.dqkv_bias, op.qkv.shape(0), op.qkv.shape(2), op.accumulate);
 }
 
 }  // namespace weft::cpu

@@ -1,10 +1,11 @@
 // Cross-entropy with its gradient in place of the logits, and its means over samples.
+#include "kernels/operations/loss.h"
+
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
 #include <string>
 
-#include "kernels/checks/check_shapes.h"
 #include "kernels/cpu/loops/rows.h"
 #include "kernels/cpu/loops/simd.h"
 #include "kernels/cpu/operations.h"
@@ -81,9 +82,9 @@ int64_t own_words(int64_t columns, int64_t first_word, int64_t vocabulary_size) 
 
 int64_t cross_entropy_scratch_floats(int64_t Vp) { return 2 * Vp; }
 
-void cross_entropy(const Context& context, Tensor losses, Tensor logits, Tensor targets,
-                   Tensor loss_mask, int64_t vocabulary_size, float gradient_scale, bool gradient) {
-  const int64_t N = losses.num_elements(), Vp = logits.num_elements() / N, V = vocabulary_size;
+void run(const Context& context, const CrossEntropy& op) {
+  const Tensor &losses = op.losses, &logits = op.logits, &targets = op.targets;
+  const int64_t N = losses.num_elements(), Vp = logits.num_elements() / N, V = op.vocabulary_size;
   context.need_scratch("cross_entropy", cross_entropy_scratch_floats(Vp));
   check_targets("cross_entropy", targets, N, V);
   context.for_each_range(N, kGrain, [&](int64_t begin, int64_t end, int thread) {
@@ -91,27 +92,27 @@ void cross_entropy(const Context& context, Tensor losses, Tensor logits, Tensor 
     for (int64_t n = begin; n < end; ++n) {
       const float* row = read_row(logits, n * Vp, V, buffer);
       const int64_t target = targets.as<int32_t>()[n];
-      const float mask = loss_mask ? loss_mask.as<float>()[n] : 1.0F;
+      const float mask = op.loss_mask ? op.loss_mask.as<float>()[n] : 1.0F;
       const float lse = logsumexp(row, V);
       // A row that the mask leaves out has loss 0, even where its logits are not finite.
       losses.as<float>()[n] = mask == 0.0F ? 0.0F : (lse - row[target]) * mask;
-      if (!gradient) continue;
-      gradient_row(logits, n, row, lse, gradient_scale * mask, target, V, buffer + Vp);
+      if (!op.writes_gradient) continue;
+      gradient_row(logits, n, row, lse, op.gradient_scale * mask, target, V, buffer + Vp);
     }
   });
 }
 
-void cross_entropy_statistics(const Context& context, Tensor statistics, Tensor logits,
-                              Tensor targets, int64_t first_word, int64_t vocabulary_size) {
+void run(const Context& context, const CrossEntropyStatistics& op) {
+  const Tensor &logits = op.logits, &targets = op.targets;
   const int64_t N = targets.num_elements(), columns = logits.num_elements() / N;
-  const int64_t V = own_words(columns, first_word, vocabulary_size);
+  const int64_t V = own_words(columns, op.first_word, op.vocabulary_size);
   context.need_scratch("cross_entropy_statistics", cross_entropy_scratch_floats(columns));
-  check_targets("cross_entropy_statistics", targets, N, vocabulary_size);
+  check_targets("cross_entropy_statistics", targets, N, op.vocabulary_size);
   context.for_each_range(N, kGrain, [&](int64_t begin, int64_t end, int thread) {
     for (int64_t n = begin; n < end; ++n) {
       const float* row = read_row(logits, n * columns, V, context.scratch(thread));
-      const int64_t target = targets.as<int32_t>()[n] - first_word;
-      float* result = statistics.as<float>() + 3 * n;
+      const int64_t target = targets.as<int32_t>()[n] - op.first_word;
+      float* result = op.statistics.as<float>() + 3 * n;
       result[0] = V > 0 ? max_of_row(row, V) : -INFINITY;
       result[1] = V > 0 ? static_cast<float>(exp_sum(row, result[0], V)) : 0.0F;
       result[2] = target >= 0 && target < V ? row[target] : 0.0F;
@@ -119,19 +120,18 @@ void cross_entropy_statistics(const Context& context, Tensor statistics, Tensor 
   });
 }
 
-void cross_entropy_gradient(const Context& context, Tensor losses, Tensor logits, Tensor statistics,
-                            Tensor targets, Tensor loss_mask, int64_t first_word,
-                            int64_t vocabulary_size, float gradient_scale, bool gradient) {
+void run(const Context& context, const CrossEntropyGradient& op) {
+  const Tensor &losses = op.losses, &logits = op.logits;
   const int64_t N = losses.num_elements(), columns = logits.num_elements() / N;
-  const int64_t num_ranks = statistics.shape(0);
-  const int64_t V = own_words(columns, first_word, vocabulary_size);
+  const int64_t num_ranks = op.statistics.shape(0);
+  const int64_t V = own_words(columns, op.first_word, op.vocabulary_size);
   context.need_scratch("cross_entropy_gradient", cross_entropy_scratch_floats(columns));
   context.for_each_range(N, kGrain, [&](int64_t begin, int64_t end, int thread) {
     float* buffer = context.scratch(thread);
     for (int64_t n = begin; n < end; ++n) {
-      const float mask = loss_mask ? loss_mask.as<float>()[n] : 1.0F;
+      const float mask = op.loss_mask ? op.loss_mask.as<float>()[n] : 1.0F;
       const auto of_rank = [&](int64_t rank) {
-        return statistics.as<float>() + 3 * (rank * N + n);
+        return op.statistics.as<float>() + 3 * (rank * N + n);
       };
       float max = -INFINITY, target_logit = 0;
       for (int64_t rank = 0; rank < num_ranks; ++rank) {
@@ -148,23 +148,24 @@ void cross_entropy_gradient(const Context& context, Tensor losses, Tensor logits
       }
       const float lse = max + static_cast<float>(std::log(sum));
       losses.as<float>()[n] = mask == 0.0F ? 0.0F : (lse - target_logit) * mask;
-      if (!gradient) continue;
-      gradient_row(logits, n, read_row(logits, n * columns, V, buffer), lse, gradient_scale * mask,
-                   targets.as<int32_t>()[n] - first_word, V, buffer + columns);
+      if (!op.writes_gradient) continue;
+      gradient_row(logits, n, read_row(logits, n * columns, V, buffer), lse,
+                   op.gradient_scale * mask, op.targets.as<int32_t>()[n] - op.first_word, V,
+                   buffer + columns);
     }
   });
 }
 
-void sample_losses(const Context& context, Tensor out, Tensor losses, Tensor loss_mask) {
-  const int64_t B = num_rows(losses), T = num_columns(losses);
+void run(const Context& context, const SampleLosses& op) {
+  const int64_t B = num_rows(op.losses), T = num_columns(op.losses);
   context.for_each_range(B, 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t b = begin; b < end; ++b) {
       double sum = 0, weight = 0;
       for (int64_t i = b * T; i < (b + 1) * T; ++i) {
-        sum += static_cast<double>(losses.as<float>()[i]);
-        weight += loss_mask ? static_cast<double>(loss_mask.as<float>()[i]) : 1.0;
+        sum += static_cast<double>(op.losses.as<float>()[i]);
+        weight += op.loss_mask ? static_cast<double>(op.loss_mask.as<float>()[i]) : 1.0;
       }
-      out.as<float>()[b] = weight == 0 ? 0.0F : static_cast<float>(sum / weight);
+      op.out.as<float>()[b] = weight == 0 ? 0.0F : static_cast<float>(sum / weight);
     }
   });
 }

@@ -1,8 +1,10 @@
 // The operations zero and cast.
+#include "kernels/operations/memory.h"
+
 #include <cstring>
 
+#include "kernels/cpu/loops/context.h"
 #include "kernels/cpu/loops/rows.h"
-#include "kernels/cpu/operations.h"
 
 namespace weft::cpu {
 
@@ -12,14 +14,15 @@ constexpr int64_t kGrain = 1 << 16;  // elements or bytes per task
 
 }  // namespace
 
-void zero(const Context& context, Tensor tensor) {
-  auto* bytes = tensor.as<unsigned char>();
-  context.for_each_range(tensor.num_bytes(), kGrain, [&](int64_t begin, int64_t end, int) {
+void run(const Context& context, const Zero& op) {
+  auto* bytes = op.out.as<unsigned char>();
+  context.for_each_range(op.out.num_bytes(), kGrain, [&](int64_t begin, int64_t end, int) {
     std::memset(bytes + begin, 0, static_cast<size_t>(end - begin));
   });
 }
 
-void cast(const Context& context, Tensor dst, Tensor src) {
+void run(const Context& context, const Cast& op) {
+  const Tensor &dst = op.dst, &src = op.src;
   context.for_each_range(src.num_elements(), kGrain, [&](int64_t begin, int64_t end, int) {
     const int64_t n = end - begin;
     if (src.dtype() == dst.dtype()) {

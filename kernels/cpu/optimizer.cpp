@@ -1,49 +1,22 @@
-// Sums over flat ranges, and AdamW.
+// Gradient clipping, AdamW and its masters.
+#include "kernels/operations/optimizer.h"
+
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
 
-#include "kernels/bfloat16.h"
+#include "kernels/cpu/loops/context.h"
 #include "kernels/cpu/loops/rows.h"
 #include "kernels/cpu/loops/simd.h"
-#include "kernels/cpu/operations.h"
-#include "kernels/moment_rounding.h"
-#include "kernels/split_master.h"
+#include "kernels/numbers/bfloat16.h"
+#include "kernels/numbers/moment_rounding.h"
+#include "kernels/numbers/split_master.h"
 
 namespace weft::cpu {
 
 namespace {
-
-constexpr int64_t kNumPieces = 256;  // pieces of every sum, for any number of threads
-
-WEFT_VECTOR_CLONES double sum_piece(const float* inp, int64_t n) {
-  double sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(inp[i]);
-  return sum;
-}
-
-WEFT_VECTOR_CLONES double sum_squares_piece(const float* inp, int64_t n) {
-  double sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(inp[i]) * static_cast<double>(inp[i]);
-  return sum;
-}
-
-template <typename SumPiece>
-double sum_in_pieces(const Context& context, const float* inp, int64_t n, SumPiece sum_piece_of) {
-  std::array<double, kNumPieces> partial{};
-  // Below 4096 elements a task costs more than its work.
-  const int64_t length = std::max<int64_t>(4096, (n + kNumPieces - 1) / kNumPieces);
-  context.for_each_range(n, length, [&](int64_t begin, int64_t end, int) {
-    partial[static_cast<size_t>(begin / length)] = sum_piece_of(inp + begin, end - begin);
-  });
-  double total = 0;
-  for (const double piece : partial) total += piece;
-  return total;
-}
 
 struct Update {
   float gradient_factor, decay_factor, beta1_complement, beta2, beta2_complement;
@@ -111,22 +84,22 @@ WEFT_VECTOR_CLONES void keep_remainder(uint8_t* remainder, const float* master) 
   }
 }
 
-void split_block(Tensor param, Tensor remainder, int64_t first, const float* master) {
+void split_block(const Tensor& param, const Tensor& remainder, int64_t first, const float* master) {
   store_row(param, first, kOptimizerBlock, master);
   keep_remainder(remainder.as<uint8_t>() + remainder_bytes(first), master);
 }
 
-Update update_of(const AdamW& args) {
-  const double step = static_cast<double>(args.step);
+Update update_of(const AdamW& op) {
+  const double step = static_cast<double>(op.step);
   Update update{};
-  update.gradient_factor = args.clip.as<float>()[1];
-  update.decay_factor = static_cast<float>(1.0 - args.lr * args.weight_decay);
-  update.beta1_complement = static_cast<float>(1.0 - args.beta1);
-  update.beta2 = static_cast<float>(args.beta2);
-  update.beta2_complement = static_cast<float>(1.0 - args.beta2);
-  update.step_size = static_cast<float>(args.lr / (1.0 - std::pow(args.beta1, step)));
-  update.bias_correction2_sqrt = static_cast<float>(std::sqrt(1.0 - std::pow(args.beta2, step)));
-  update.eps = static_cast<float>(args.eps);
+  update.gradient_factor = op.clip.as<float>()[1];
+  update.decay_factor = static_cast<float>(1.0 - op.lr * op.weight_decay);
+  update.beta1_complement = static_cast<float>(1.0 - op.beta1);
+  update.beta2 = static_cast<float>(op.beta2);
+  update.beta2_complement = static_cast<float>(1.0 - op.beta2);
+  update.step_size = static_cast<float>(op.lr / (1.0 - std::pow(op.beta1, step)));
+  update.bias_correction2_sqrt = static_cast<float>(std::sqrt(1.0 - std::pow(op.beta2, step)));
+  update.eps = static_cast<float>(op.eps);
   return update;
 }
 
@@ -142,55 +115,56 @@ void for_each_block(const Context& context, int64_t num_elements, const Task& ta
 
 }  // namespace
 
-double sum(const Context& context, const float* inp, int64_t n) {
-  return sum_in_pieces(context, inp, n, sum_piece);
+void run(const Context& /*context*/, const ClipCoefficient& op) {
+  const float norm = std::sqrt(*op.sum_of_squares.as<float>());
+  const float factor = op.max_norm == 0.0F ? 1.0F : op.max_norm / (norm + 1e-6F);
+  op.clip.as<float>()[0] = norm;
+  // In this form a NaN norm gives a NaN factor, as PyTorch's clamp does.
+  op.clip.as<float>()[1] = factor > 1.0F ? 1.0F : factor;
 }
 
-double sum_of_squares(const Context& context, const float* inp, int64_t n) {
-  return sum_in_pieces(context, inp, n, sum_squares_piece);
-}
-
-void adamw(const Context& context, const AdamW& args) {
-  const Update update = update_of(args);
-  const bool is_split = args.param.dtype() == DType::kBFloat16;
-  const bool rounds_moments = args.m.dtype() == DType::kBFloat16;
-  for_each_block(context, args.param.num_elements(), [&](int64_t i) {
+void run(const Context& context, const AdamW& op) {
+  const Update update = update_of(op);
+  const bool is_split = op.param.dtype() == DType::kBFloat16;
+  const bool rounds_moments = op.m.dtype() == DType::kBFloat16;
+  for_each_block(context, op.param.num_elements(), [&](int64_t i) {
     std::array<float, kOptimizerBlock> master_buffer, m_buffer, v_buffer;
-    float* master = is_split ? master_buffer.data() : args.master.as<float>() + i;
+    float* master = is_split ? master_buffer.data() : op.master.as<float>() + i;
     if (is_split)
-      join_block(master, args.param.as<BFloat16>() + i,
-                 args.remainder.as<uint8_t>() + remainder_bytes(i));
-    float* m = row_target(args.m, i, m_buffer.data());
-    float* v = row_target(args.v, i, v_buffer.data());
+      join_block(master, op.param.as<BFloat16>() + i,
+                 op.remainder.as<uint8_t>() + remainder_bytes(i));
+    float* m = row_target(op.m, i, m_buffer.data());
+    float* v = row_target(op.v, i, v_buffer.data());
     if (rounds_moments) {
-      widen_row(m, args.m, i, kOptimizerBlock);
-      widen_row(v, args.v, i, kOptimizerBlock);
+      widen_row(m, op.m, i, kOptimizerBlock);
+      widen_row(v, op.v, i, kOptimizerBlock);
     }
-    const bool decays = args.decays.as<uint8_t>()[i / kOptimizerBlock] != 0;
-    adamw_block(master, m, v, args.grad.as<float>() + i, update,
-                decays ? update.decay_factor : 1.0F, kOptimizerBlock);
+    const bool decays = op.decays.as<uint8_t>()[i / kOptimizerBlock] != 0;
+    adamw_block(master, m, v, op.grad.as<float>() + i, update, decays ? update.decay_factor : 1.0F,
+                kOptimizerBlock);
     if (rounds_moments) {
-      const int32_t number = args.block_numbers.as<int32_t>()[i / kOptimizerBlock];
-      round_moments(args.m.as<BFloat16>() + i, m, args.seed, args.step, number, 0);
-      round_moments(args.v.as<BFloat16>() + i, v, args.seed, args.step, number, 1);
+      const int32_t number = op.block_numbers.as<int32_t>()[i / kOptimizerBlock];
+      round_moments(op.m.as<BFloat16>() + i, m, op.seed, op.step, number, 0);
+      round_moments(op.v.as<BFloat16>() + i, v, op.seed, op.step, number, 1);
     }
     if (is_split) {
-      split_block(args.param, args.remainder, i, master);
+      split_block(op.param, op.remainder, i, master);
     } else {
-      store_row(args.param, i, kOptimizerBlock, master);
+      store_row(op.param, i, kOptimizerBlock, master);
     }
   });
 }
 
-void split_masters(const Context& context, Tensor param, Tensor remainder, Tensor master) {
-  for_each_block(context, param.num_elements(),
-                 [&](int64_t i) { split_block(param, remainder, i, master.as<float>() + i); });
+void run(const Context& context, const SplitMasters& op) {
+  for_each_block(context, op.param.num_elements(), [&](int64_t i) {
+    split_block(op.param, op.remainder, i, op.master.as<float>() + i);
+  });
 }
 
-void join_masters(const Context& context, Tensor master, Tensor param, Tensor remainder) {
-  for_each_block(context, param.num_elements(), [&](int64_t i) {
-    join_block(master.as<float>() + i, param.as<BFloat16>() + i,
-               remainder.as<uint8_t>() + remainder_bytes(i));
+void run(const Context& context, const JoinMasters& op) {
+  for_each_block(context, op.param.num_elements(), [&](int64_t i) {
+    join_block(op.master.as<float>() + i, op.param.as<BFloat16>() + i,
+               op.remainder.as<uint8_t>() + remainder_bytes(i));
   });
 }
 

@@ -1,5 +1,7 @@
 // What becomes of queries, keys and values before attention: rotary positions, and keys and values
 // that a group of queries shares; and the backward of both.
+#include "kernels/operations/qkv.h"
+
 #include <algorithm>
 
 #include "kernels/cpu/loops/rows.h"
@@ -33,16 +35,15 @@ void copy_elements(const Tensor& out, int64_t to, const Tensor& inp, int64_t fro
 
 int64_t qkv_scratch_floats(int64_t D) { return 4 * D; }
 
-void rotate(const Context& context, const Rotary& args) {
-  const Tensor& qkv = args.qkv;
+void run(const Context& context, const Rotary& op) {
+  const Tensor& qkv = op.qkv;
   const int64_t T = qkv.shape(1), G = qkv.shape(2), parts = qkv.shape(3), D = qkv.shape(4);
-  const int64_t num_pairs = args.angles.shape(2);
+  const int64_t num_pairs = op.angles.shape(2);
   context.need_scratch("rotate", qkv_scratch_floats(D));
   context.for_each_range(qkv.shape(0) * T, kGrain, [&](int64_t begin, int64_t end, int thread) {
     for (int64_t row = begin; row < end; ++row) {
-      const int64_t document =
-          args.document_bounds ? args.document_bounds.as<int32_t>()[2 * row] : 0;
-      const float* cosines = args.angles.as<float>() + (row % T - document) * 2 * num_pairs;
+      const int64_t document = op.document_bounds ? op.document_bounds.as<int32_t>()[2 * row] : 0;
+      const float* cosines = op.angles.as<float>() + (row % T - document) * 2 * num_pairs;
       for (int64_t i = 0; i < G * parts; ++i) {
         if (i % parts == parts - 1) continue;  // the value
         const int64_t first = (row * G * parts + i) * D;
@@ -50,15 +51,16 @@ void rotate(const Context& context, const Rotary& args) {
         // fp32 rows are turned in their own memory.
         read_row(qkv, first, D, buffer);
         float* head = row_target(qkv, first, buffer);
-        turn(head, cosines, cosines + num_pairs, args.inverse ? -1.0F : 1.0F, num_pairs,
-             args.interleaved);
+        turn(head, cosines, cosines + num_pairs, op.inverse ? -1.0F : 1.0F, num_pairs,
+             op.interleaved);
         store_row(qkv, first, D, head);
       }
     }
   });
 }
 
-void expand_groups(const Context& context, Tensor expanded, Tensor grouped) {
+void run(const Context& context, const ExpandGroups& op) {
+  const Tensor &expanded = op.expanded, &grouped = op.grouped;
   const int64_t parts = grouped.shape(3), D = grouped.shape(4), queries = parts - 2;
   const int64_t num_groups = grouped.num_elements() / (parts * D);
   context.for_each_range(num_groups, kGrain, [&](int64_t begin, int64_t end, int) {
@@ -73,7 +75,8 @@ void expand_groups(const Context& context, Tensor expanded, Tensor grouped) {
   });
 }
 
-void sum_groups(const Context& context, Tensor grouped, Tensor expanded) {
+void run(const Context& context, const SumGroups& op) {
+  const Tensor &grouped = op.grouped, &expanded = op.expanded;
   const int64_t parts = grouped.shape(3), D = grouped.shape(4), queries = parts - 2;
   const int64_t num_groups = grouped.num_elements() / (parts * D);
   context.need_scratch("sum_groups", qkv_scratch_floats(D));

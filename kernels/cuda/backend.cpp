@@ -11,6 +11,7 @@
 #include "kernels/cuda/memory_bound/kernels.h"
 #include "kernels/cuda/products/gelu_product.h"
 #include "kernels/cuda/residual_norm/residual_norm.h"
+#include "kernels/flash_attention.h"
 #include "kernels/unfused_attention.h"
 
 namespace weft {
@@ -38,14 +39,15 @@ cudaDeviceProp properties_of(int device_idx) {
 CudaBackend::CudaBackend(int device_idx, const std::string& algorithm_file)
     : device_idx_(device_idx), properties_(properties_of(device_idx)) {
   CUDA_CHECK(cudaSetDevice(device_idx));
-  CUDA_CHECK(cudaStreamCreateWithFlags(&compute_, cudaStreamNonBlocking));
+  CUDA_CHECK(cudaStreamCreateWithFlags(&context_.stream, cudaStreamNonBlocking));
   CUDA_CHECK(cudaStreamCreateWithFlags(&copy_, cudaStreamNonBlocking));
   int lowest = 0, highest = 0;
   CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&lowest, &highest));
   CUDA_CHECK(cudaStreamCreateWithPriority(&communication_, cudaStreamNonBlocking, highest));
   CUDA_CHECK(cudaStreamCreateWithPriority(&reduction_, cudaStreamNonBlocking, highest));
-  gemm_ = std::make_unique<Gemm>(compute_, properties_.name, algorithm_file);
-  work_counter_ = static_cast<uint32_t*>(allocate(sizeof(uint32_t), Memory::kDevice));
+  gemm_ = std::make_unique<Gemm>(context_.stream, properties_.name, algorithm_file);
+  context_.gemm = gemm_.get();
+  context_.work_counter = static_cast<uint32_t*>(allocate(sizeof(uint32_t), Memory::kDevice));
 }
 
 CudaBackend::~CudaBackend() {
@@ -59,7 +61,7 @@ CudaBackend::~CudaBackend() {
       cudaFreeHost(data);
     }
   }
-  cudaStreamDestroy(compute_);
+  cudaStreamDestroy(context_.stream);
   cudaStreamDestroy(communication_);
   cudaStreamDestroy(reduction_);
   cudaStreamDestroy(copy_);
@@ -118,8 +120,8 @@ void* CudaBackend::allocate(int64_t num_bytes, Memory memory) {
   CUDA_CHECK(error);
   allocations_.emplace(data, memory);
   if (memory == Memory::kDevice) {
-    CUDA_CHECK(cudaMemsetAsync(data, 0, size, compute_));
-    CUDA_CHECK(cudaStreamSynchronize(compute_));  // the copy stream may use it next
+    CUDA_CHECK(cudaMemsetAsync(data, 0, size, context_.stream));
+    CUDA_CHECK(cudaStreamSynchronize(context_.stream));  // the copy stream may use it next
   } else {
     std::memset(data, 0, size);
   }
@@ -139,10 +141,6 @@ void CudaBackend::release(void* data, Memory memory) {
 void CudaBackend::copy(void* dst, const void* src, int64_t num_bytes, Stream stream) {
   CUDA_CHECK(cudaMemcpyAsync(dst, src, static_cast<size_t>(num_bytes), cudaMemcpyDefault,
                              stream_of(stream)));
-}
-
-void CudaBackend::zero(Tensor tensor) {
-  CUDA_CHECK(cudaMemsetAsync(tensor.data(), 0, static_cast<size_t>(tensor.num_bytes()), compute_));
 }
 
 EventId CudaBackend::create_event() {
@@ -227,16 +225,8 @@ void CudaBackend::set_workspace(void* data, int64_t num_bytes) {
     throw std::invalid_argument(
         "set_workspace: needs what workspace_bytes says, aligned to 256 bytes");
   gemm_->set_workspace(data);
-  scratch_ = none ? nullptr : static_cast<char*>(data) + Gemm::kWorkspaceBytes;
-  scratch_bytes_ = none ? 0 : num_bytes - Gemm::kWorkspaceBytes;
-}
-
-void* CudaBackend::scratch(const char* operation, int64_t num_bytes) const {
-  if (scratch_ == nullptr || num_bytes > scratch_bytes_)
-    throw std::invalid_argument(std::string(operation) + ": needs " + std::to_string(num_bytes) +
-                                " bytes of workspace, there are " + std::to_string(scratch_bytes_) +
-                                "; call set_workspace with workspace_bytes of the largest shapes");
-  return scratch_;
+  context_.scratch_data = none ? nullptr : static_cast<char*>(data) + Gemm::kWorkspaceBytes;
+  context_.scratch_bytes = none ? 0 : num_bytes - Gemm::kWorkspaceBytes;
 }
 
 }  // namespace cuda

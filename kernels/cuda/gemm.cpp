@@ -4,7 +4,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "kernels/checks/check_shapes.h"
 #include "kernels/cuda/device/check.h"
 
 namespace weft::cuda {

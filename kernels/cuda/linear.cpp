@@ -5,11 +5,15 @@
 //   wgrad  dweight (I,O) = inp    (I,N)   * dout (O,N)^T
 // Epilogues compute bias, GELU's derivative and the bias gradient where the product with them is
 // faster than with a kernel after it. On Hopper products of our own compute GELU beside them (products/).
-#include "kernels/checks/check_shapes.h"
-#include "kernels/cuda/backend.h"
+#include "kernels/operations/linear.h"
+
 #include "kernels/cuda/device/check.h"
+#include "kernels/cuda/device/context.h"
+#include "kernels/cuda/gemm.h"
 #include "kernels/cuda/memory_bound/kernels.h"
 #include "kernels/cuda/products/gelu_product.h"
+#include "kernels/operations/activation.h"
+#include "kernels/operations/fp8.h"
 
 namespace weft::cuda {
 namespace {
@@ -54,149 +58,149 @@ bool has_gelu_epilogue(const Tensor& out, Gelu gelu) {
   return gelu == Gelu::kTanh && size_bytes(out.dtype()) == 2 && num_columns(out) % 8 == 0;
 }
 
-}  // namespace
-
-void CudaBackend::linear_forward(Tensor out, Tensor inp, Tensor weight, Tensor bias) {
-  check_linear_forward(out, inp, weight, bias);
-  require_aligned("linear_forward", {out, inp, weight, bias});
-  const Epilogue epilogue = bias ? Epilogue::kBias : Epilogue::kNone;
-  gemm_->run(forward_problem(out, inp, epilogue),
-             {out.data(), weight.data(), inp.data(), bias.data(), nullptr});
-}
-
-void CudaBackend::linear_backward_input(Tensor dinp, Tensor dout, Tensor weight) {
-  check_linear_backward_input(dinp, dout, weight);
-  require_aligned("linear_backward_input", {dinp, dout, weight});
-  gemm_->run(input_gradient_problem(dinp, dout, Epilogue::kNone),
-             {dinp.data(), weight.data(), dout.data(), nullptr, nullptr});
-}
-
-void CudaBackend::linear_gelu_forward(Tensor out, Tensor pre, Tensor inp, Tensor weight,
-                                      Tensor bias, Gelu gelu) {
-  check_linear_gelu_forward(out, pre, inp, weight, bias);
-  require_aligned("linear_gelu_forward", {out, pre, inp, weight, bias});
-  const auto in_two_steps = [&] {
-    linear_forward(pre, inp, weight, bias);
-    gelu_forward(out, pre, gelu);
-  };
-  const ProductSizes sizes{num_rows(pre), num_columns(pre), num_columns(inp)};
-  if (!bias || gelu != Gelu::kTanh || !has_gelu_products(pre.dtype(), sizes)) return in_two_steps();
-  const auto own = [&] {
-    gelu_product(compute_,
-                 {.out = out.data(),
-                  .pre = pre.data(),
-                  .inp = inp.data(),
-                  .weight = weight.data(),
-                  .bias = bias.data(),
-                  .tile_counter = work_counter_},
-                 pre.dtype(), sizes);
-  };
-  const GemmProblem problem = forward_problem(pre, inp, Epilogue::kBias);
-  gemm_->own_is_faster(problem, /*sums=*/false, own, in_two_steps) ? own() : in_two_steps();
-}
-
-void CudaBackend::linear_gelu_backward_input(Tensor dpre, Tensor dbias, Tensor dout, Tensor weight,
-                                             Tensor pre, Gelu gelu, bool accumulate) {
-  constexpr const char* kName = "linear_gelu_backward_input";
-  check_linear_gelu_backward_input(dpre, dbias, dout, weight, pre);
-  require_aligned(kName, {dpre, dbias, dout, weight, pre});
-  const int64_t N = num_rows(dpre), I = num_columns(dpre);
-  const auto by_cublaslt = [&] {
-    gelu_backward_input(dpre, dout, weight, pre, gelu);
-    if (!dbias) return;
-    cuda::column_sums(compute_, dbias.as<float>(), dpre.data(), dpre.dtype(), N, I, accumulate,
-                      scratch(kName, column_sums_scratch_bytes(N, I)));
-  };
-  const ProductSizes sizes{N, I, num_columns(dout)};
-  if (gelu != Gelu::kTanh || !has_gelu_products(dpre.dtype(), sizes)) return by_cublaslt();
-  const auto own = [&] {
-    float* sums = nullptr;
-    if (dbias) sums = static_cast<float*>(scratch(kName, gelu_product_scratch_bytes(N, I)));
-    gelu_product_backward(compute_,
-                          {.dpre = dpre.data(),
-                           .column_sums = sums,
-                           .dout = dout.data(),
-                           .weight = weight.data(),
-                           .pre = pre.data(),
-                           .tile_counter = work_counter_},
-                          dpre.dtype(), sizes);
-    if (dbias) sum_partials(compute_, {dbias.as<float>()}, sums, num_sum_rows(N), I, I, accumulate);
-  };
-  const GemmProblem problem = input_gradient_problem(dpre, dout, Epilogue::kDGelu);
-  gemm_->own_is_faster(problem, !dbias.empty(), own, by_cublaslt) ? own() : by_cublaslt();
-}
-
-void CudaBackend::gelu_backward_input(Tensor dpre, Tensor dout, Tensor weight, Tensor pre,
-                                      Gelu gelu) {
+// The gradient of fc2's input and GELU's derivative by cuBLASLt, with its epilogue or a kernel after it.
+void gelu_backward_input(const Context& context, const LinearGeluBackwardInput& op) {
+  const Tensor &dpre = op.dpre, &dout = op.dout, &pre = op.pre;
   const GemmProblem fused = input_gradient_problem(dpre, dout, Epilogue::kDGelu);
   const GemmProblem plain = input_gradient_problem(dpre, dout, Epilogue::kNone);
-  const GemmOperands operands{dpre.data(), weight.data(), dout.data(), nullptr, pre.data()};
+  const GemmOperands operands{dpre.data(), op.weight.data(), dout.data(), nullptr, pre.data()};
   const auto apply_derivative = [&] {
-    cuda::gelu_backward(compute_, dpre.data(), pre.data(), dpre.dtype(), dpre.num_elements(), gelu);
+    gelu_backward(context.stream, dpre.data(), pre.data(), dpre.dtype(), dpre.num_elements(),
+                  op.gelu);
   };
-  if (has_gelu_epilogue(dpre, gelu) &&
-      gemm_->fused_is_faster(fused, plain, operands, apply_derivative)) {
-    gemm_->run(fused, operands);
+  if (has_gelu_epilogue(dpre, op.gelu) &&
+      context.gemm->fused_is_faster(fused, plain, operands, apply_derivative)) {
+    context.gemm->run(fused, operands);
     return;
   }
-  gemm_->run(plain, {dpre.data(), weight.data(), dout.data(), nullptr, nullptr});
+  context.gemm->run(plain, {dpre.data(), op.weight.data(), dout.data(), nullptr, nullptr});
   apply_derivative();
 }
 
-void CudaBackend::linear_backward_weight(Tensor dweight, Tensor dbias, Tensor dout, Tensor inp,
-                                         bool accumulate) {
+}  // namespace
+
+void run(const Context& context, const LinearForward& op) {
+  require_aligned("linear_forward", {op.out, op.inp, op.weight, op.bias});
+  const Epilogue epilogue = op.bias ? Epilogue::kBias : Epilogue::kNone;
+  context.gemm->run(forward_problem(op.out, op.inp, epilogue),
+                    {op.out.data(), op.weight.data(), op.inp.data(), op.bias.data(), nullptr});
+}
+
+void run(const Context& context, const LinearBackwardInput& op) {
+  require_aligned("linear_backward_input", {op.dinp, op.dout, op.weight});
+  context.gemm->run(input_gradient_problem(op.dinp, op.dout, Epilogue::kNone),
+                    {op.dinp.data(), op.weight.data(), op.dout.data(), nullptr, nullptr});
+}
+
+void run(const Context& context, const LinearGeluForward& op) {
+  const Tensor &pre = op.pre, &inp = op.inp;
+  require_aligned("linear_gelu_forward", {op.out, pre, inp, op.weight, op.bias});
+  const auto in_two_steps = [&] {
+    run(context, LinearForward{.out = pre, .inp = inp, .weight = op.weight, .bias = op.bias});
+    run(context, GeluForward{.out = op.out, .pre = pre, .gelu = op.gelu});
+  };
+  const ProductSizes sizes{num_rows(pre), num_columns(pre), num_columns(inp)};
+  if (!op.bias || op.gelu != Gelu::kTanh || !has_gelu_products(pre.dtype(), sizes))
+    return in_two_steps();
+  const auto own = [&] {
+    gelu_product(context.stream,
+                 {.out = op.out.data(),
+                  .pre = pre.data(),
+                  .inp = inp.data(),
+                  .weight = op.weight.data(),
+                  .bias = op.bias.data(),
+                  .tile_counter = context.work_counter},
+                 pre.dtype(), sizes);
+  };
+  const GemmProblem problem = forward_problem(pre, inp, Epilogue::kBias);
+  context.gemm->own_is_faster(problem, /*sums=*/false, own, in_two_steps) ? own() : in_two_steps();
+}
+
+void run(const Context& context, const LinearGeluBackwardInput& op) {
+  constexpr const char* kName = "linear_gelu_backward_input";
+  const Tensor &dpre = op.dpre, &dbias = op.dbias;
+  require_aligned(kName, {dpre, dbias, op.dout, op.weight, op.pre});
+  const int64_t N = num_rows(dpre), I = num_columns(dpre);
+  const auto by_cublaslt = [&] {
+    gelu_backward_input(context, op);
+    if (!dbias) return;
+    column_sums(context.stream, dbias.as<float>(), dpre.data(), dpre.dtype(), N, I, op.accumulate,
+                context.scratch(kName, column_sums_scratch_bytes(N, I)));
+  };
+  const ProductSizes sizes{N, I, num_columns(op.dout)};
+  if (op.gelu != Gelu::kTanh || !has_gelu_products(dpre.dtype(), sizes)) return by_cublaslt();
+  const auto own = [&] {
+    float* sums = nullptr;
+    if (dbias) sums = static_cast<float*>(context.scratch(kName, gelu_product_scratch_bytes(N, I)));
+    gelu_product_backward(context.stream,
+                          {.dpre = dpre.data(),
+                           .column_sums = sums,
+                           .dout = op.dout.data(),
+                           .weight = op.weight.data(),
+                           .pre = op.pre.data(),
+                           .tile_counter = context.work_counter},
+                          dpre.dtype(), sizes);
+    if (dbias) {
+      sum_partials(context.stream, {dbias.as<float>()}, sums, num_sum_rows(N), I, I, op.accumulate);
+    }
+  };
+  const GemmProblem problem = input_gradient_problem(dpre, op.dout, Epilogue::kDGelu);
+  context.gemm->own_is_faster(problem, !dbias.empty(), own, by_cublaslt) ? own() : by_cublaslt();
+}
+
+void run(const Context& context, const LinearBackwardWeight& op) {
   constexpr const char* kName = "linear_backward_weight";
-  check_linear_backward_weight(dweight, dbias, dout, inp);
-  require_aligned(kName, {dweight, dbias, dout, inp});
+  const Tensor &dbias = op.dbias, &dout = op.dout, &inp = op.inp;
+  require_aligned(kName, {op.dweight, dbias, dout, inp});
   const int64_t N = num_rows(dout), O = num_columns(dout);
-  const GemmProblem plain = weight_gradient_problem(dout, inp, accumulate, Epilogue::kNone);
-  GemmOperands operands{dweight.data(), inp.data(), dout.data(), nullptr, nullptr};
+  const GemmProblem plain = weight_gradient_problem(dout, inp, op.accumulate, Epilogue::kNone);
+  GemmOperands operands{op.dweight.data(), inp.data(), dout.data(), nullptr, nullptr};
   if (!dbias) {
-    gemm_->run(plain, operands);
+    context.gemm->run(plain, operands);
     return;
   }
   // The epilogue assigns. Where sums accumulate it writes to scratch, which is then added as one
   // row.
-  auto* memory = static_cast<float*>(scratch(kName, column_sums_scratch_bytes(N, O)));
-  const GemmProblem fused = weight_gradient_problem(dout, inp, accumulate, Epilogue::kBiasGradient);
+  auto* memory = static_cast<float*>(context.scratch(kName, column_sums_scratch_bytes(N, O)));
+  const GemmProblem fused =
+      weight_gradient_problem(dout, inp, op.accumulate, Epilogue::kBiasGradient);
   operands.bias = memory;
   const auto add_up = [&] {  // like column_sums below, but repeatable
-    cuda::column_sums(compute_, memory, dout.data(), dout.dtype(), N, O, false, memory);
+    column_sums(context.stream, memory, dout.data(), dout.dtype(), N, O, false, memory);
   };
-  if (size_bytes(dout.dtype()) == 2 && gemm_->fused_is_faster(fused, plain, operands, add_up)) {
-    if (!accumulate) operands.bias = dbias.data();
-    gemm_->run(fused, operands);
-    if (accumulate) sum_partials(compute_, {dbias.as<float>()}, memory, 1, O, O, true);
+  if (size_bytes(dout.dtype()) == 2 &&
+      context.gemm->fused_is_faster(fused, plain, operands, add_up)) {
+    if (!op.accumulate) operands.bias = dbias.data();
+    context.gemm->run(fused, operands);
+    if (op.accumulate) sum_partials(context.stream, {dbias.as<float>()}, memory, 1, O, O, true);
     return;
   }
-  gemm_->run(plain, operands);
-  cuda::column_sums(compute_, dbias.as<float>(), dout.data(), dout.dtype(), N, O, accumulate,
-                    memory);
+  context.gemm->run(plain, operands);
+  column_sums(context.stream, dbias.as<float>(), dout.data(), dout.dtype(), N, O, op.accumulate,
+              memory);
 }
 
 // In BLAS's terms out^T (N,M) = b (K,N)^T * a (K,M): the one form of an fp8 product before Blackwell.
-void CudaBackend::fp8_product(const Fp8Product& args) {
-  check_fp8_product(args);
+void run(const Context& context, const Fp8Product& op) {
   // cuBLASLt 13.1 has no algorithm for a scale that is not aligned, and does not say so.
-  require_aligned("fp8_product",
-                  {args.out, args.a, args.b, args.bias, args.a_scaling, args.b_scaling});
+  require_aligned("fp8_product", {op.out, op.a, op.b, op.bias, op.a_scaling, op.b_scaling});
   GemmProblem problem;
-  problem.m = args.b.shape(0);
-  problem.n = args.a.shape(0);
-  problem.k = args.a.shape(1);
+  problem.m = op.b.shape(0);
+  problem.n = op.a.shape(0);
+  problem.k = op.a.shape(1);
   problem.transpose_a = true;
-  problem.inputs = args.b.dtype();
-  if (args.a.dtype() != args.b.dtype()) problem.b_input = args.a.dtype();
-  problem.output = args.out.dtype();
-  problem.epilogue = args.bias ? Epilogue::kBias : Epilogue::kNone;
-  problem.accumulate = args.accumulate;
-  problem.sums_fast = args.sums_fast;
-  gemm_->run(problem, {.d = args.out.data(),
-                       .a = args.b.data(),
-                       .b = args.a.data(),
-                       .bias = args.bias.data(),
-                       .a_scale = args.b_scaling.as<const float>(),
-                       .b_scale = args.a_scaling.as<const float>()});
+  problem.inputs = op.b.dtype();
+  if (op.a.dtype() != op.b.dtype()) problem.b_input = op.a.dtype();
+  problem.output = op.out.dtype();
+  problem.epilogue = op.bias ? Epilogue::kBias : Epilogue::kNone;
+  problem.accumulate = op.accumulate;
+  problem.sums_fast = op.sums_fast;
+  context.gemm->run(problem, {.d = op.out.data(),
+                              .a = op.b.data(),
+                              .b = op.a.data(),
+                              .bias = op.bias.data(),
+                              .a_scale = op.b_scaling.as<const float>(),
+                              .b_scale = op.a_scaling.as<const float>()});
 }
 
 }  // namespace weft::cuda

@@ -8,7 +8,6 @@
 #include <cmath>
 #include <cstddef>
 
-#include "kernels/checks/check_shapes.h"
 #include "kernels/cuda/backend.h"
 #include "kernels/cuda/device/check.h"
 #include "kernels/cuda/memory_bound/kernels.h"
@@ -55,31 +54,31 @@ void time_fp8_products(CudaBackend& backend, const Layer& layer, const Workspace
     return Tensor(memory.data(), dtype, {rows, columns});
   };
   const auto fill = [&](Tensor rows, Tensor from) {
-    backend.quantize({.rows = rows, .scaling = scaling, .derives_scale = true, .inp = from});
+    backend.run(Quantize{.rows = rows, .scaling = scaling, .derives_scale = true, .inp = from});
   };
   fill(view(fp8_inp, e4m3, N, I), inp);
   fill(view(fp8_dout, gradients, N, O), out);
   fill(view(fp8_weight, e4m3, O, I), weight);
-  backend.fp8_product({.out = out,
-                       .a = view(fp8_inp, e4m3, N, I),
-                       .b = view(fp8_weight, e4m3, O, I),
-                       .a_scaling = scaling,
-                       .b_scaling = scaling,
-                       .bias = bias,
-                       .sums_fast = true});
-  backend.fp8_product({.out = inp,
-                       .a = view(fp8_dout, gradients, N, O),
-                       .b = view(fp8_weight, e4m3, I, O),
-                       .a_scaling = scaling,
-                       .b_scaling = scaling});
-  if (!shape.has_fp8_weight_gradients) return;
-  for (const bool accumulate : {false, true}) {
-    backend.fp8_product({.out = dweight,
-                         .a = view(fp8_dout, gradients, O, N),
-                         .b = view(fp8_inp, e4m3, I, N),
+  backend.run(Fp8Product{.out = out,
+                         .a = view(fp8_inp, e4m3, N, I),
+                         .b = view(fp8_weight, e4m3, O, I),
                          .a_scaling = scaling,
                          .b_scaling = scaling,
-                         .accumulate = accumulate});
+                         .bias = bias,
+                         .sums_fast = true});
+  backend.run(Fp8Product{.out = inp,
+                         .a = view(fp8_dout, gradients, N, O),
+                         .b = view(fp8_weight, e4m3, I, O),
+                         .a_scaling = scaling,
+                         .b_scaling = scaling});
+  if (!shape.has_fp8_weight_gradients) return;
+  for (const bool accumulate : {false, true}) {
+    backend.run(Fp8Product{.out = dweight,
+                           .a = view(fp8_dout, gradients, O, N),
+                           .b = view(fp8_inp, e4m3, I, N),
+                           .a_scaling = scaling,
+                           .b_scaling = scaling,
+                           .accumulate = accumulate});
   }
 }
 
@@ -159,7 +158,7 @@ void CudaBackend::time_products(const WorkspaceShape& shape) {
   const std::vector<Layer> layers = layers_of(shape);
   const int64_t N = shape.B * shape.T;
   if (layers.empty() || N == 0) return;
-  const Operands operands(compute_, layers, N, shape.x);
+  const Operands operands(context_.stream, layers, N, shape.x);
   for (const Layer& layer : layers) {
     const Tensor inp = operands.inp(layer), out = operands.out(layer);
     const Tensor weight = operands.weight(layer);
@@ -167,33 +166,48 @@ void CudaBackend::time_products(const WorkspaceShape& shape) {
     if (shape.fp8_gradients && !is_head) {
       time_fp8_products(*this, layer, shape, out, inp, weight, operands.bias(layer),
                         operands.dweight(layer));
-      CUDA_CHECK(cudaStreamSynchronize(compute_));
+      CUDA_CHECK(cudaStreamSynchronize(context_.stream));
       if (shape.has_fp8_weight_gradients) continue;
     }
     if (layer.gelu_out) {
-      linear_gelu_forward(operands.pre(layer.O), out, inp, weight, operands.bias(layer),
-                          shape.gelu);
+      run(LinearGeluForward{.out = operands.pre(layer.O),
+                            .pre = out,
+                            .inp = inp,
+                            .weight = weight,
+                            .bias = operands.bias(layer),
+                            .gelu = shape.gelu});
     } else {
-      linear_forward(out, inp, weight, operands.bias(layer));
+      run(LinearForward{.out = out, .inp = inp, .weight = weight, .bias = operands.bias(layer)});
     }
     if (layer.gelu_in) {
       const Tensor dbias = shape.has_fc1_bias ? operands.column_sums(layer.I) : Tensor();
-      linear_gelu_backward_input(inp, dbias, out, weight, operands.pre(layer.I), shape.gelu, false);
+      run(LinearGeluBackwardInput{.dpre = inp,
+                                  .dbias = dbias,
+                                  .dout = out,
+                                  .weight = weight,
+                                  .pre = operands.pre(layer.I),
+                                  .gelu = shape.gelu,
+                                  .accumulate = false});
     } else {
-      linear_backward_input(inp, out, weight);
+      run(LinearBackwardInput{.dinp = inp, .dout = out, .weight = weight});
     }
     for (const bool accumulate : {false, true}) {
-      linear_backward_weight(operands.dweight(layer), operands.dbias(layer), out, inp, accumulate);
+      run(LinearBackwardWeight{.dweight = operands.dweight(layer),
+                               .dbias = operands.dbias(layer),
+                               .dout = out,
+                               .inp = inp,
+                               .accumulate = accumulate});
     }
   }
-  CUDA_CHECK(cudaStreamSynchronize(compute_));  // the operands are released next
+  CUDA_CHECK(cudaStreamSynchronize(context_.stream));  // the operands are released next
 }
 
 std::string CudaBackend::tune(const WorkspaceShape& shape) {
   if (!gemm_->table().has_file()) return "";
   const int64_t num_bytes = workspace_bytes(shape);
   void* const old_workspace = gemm_->workspace();
-  const int64_t old_bytes = old_workspace == nullptr ? 0 : Gemm::kWorkspaceBytes + scratch_bytes_;
+  const int64_t old_bytes =
+      old_workspace == nullptr ? 0 : Gemm::kWorkspaceBytes + context_.scratch_bytes;
   const auto start = std::chrono::steady_clock::now();
   const int refused_before = gemm_->num_refused();
   std::string note;

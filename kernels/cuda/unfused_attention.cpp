@@ -160,7 +160,7 @@ class HeadGroup {
   Matrices qkv_ = {}, dout_ = {};
 };
 
-void forward_block(cudaStream_t stream, HeadGroup& group, const Attention& args,
+void forward_block(cudaStream_t stream, HeadGroup& group, const AttentionForward& args,
                    const ScoreBlock& block) {
   const int64_t rows = block.num_queries, keys = block.num_keys(), first = block.first_query;
   group.product_of_rows(group.products(block, block.scores), group.query().from_row(first),
@@ -188,7 +188,7 @@ void backward_block(cudaStream_t stream, HeadGroup& group, const AttentionBackwa
 
 }  // namespace
 
-void unfused_attention_forward(cudaStream_t stream, Gemm& gemm, const Attention& args,
+void unfused_attention_forward(cudaStream_t stream, Gemm& gemm, const AttentionForward& args,
                                void* scratch) {
   if (args.dropout.p > 0) attention::draw_kept(stream, args);
   const float keep_scale = dropout_scale(args.dropout.p);

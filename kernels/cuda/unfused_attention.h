@@ -10,13 +10,13 @@
 
 #include <cuda_runtime_api.h>
 
-#include "kernels/backend.h"
 #include "kernels/cuda/gemm.h"
+#include "kernels/operations/attention.h"
 
 namespace weft::cuda {
 
 // `scratch` is device memory of unfused_scratch(), 256-byte aligned.
-void unfused_attention_forward(cudaStream_t stream, Gemm& gemm, const Attention& args,
+void unfused_attention_forward(cudaStream_t stream, Gemm& gemm, const AttentionForward& args,
                                void* scratch);
 void unfused_attention_backward(cudaStream_t stream, Gemm& gemm, const AttentionBackward& args,
                                 void* scratch);

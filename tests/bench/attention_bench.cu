@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "kernels/cuda/attention/attention.h"
-#include "kernels/philox.h"
+#include "kernels/numbers/philox.h"
 
 namespace weft::cuda {
 namespace {

@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "kernels/backend.h"
-#include "kernels/bfloat16.h"
-#include "kernels/philox.h"
-#include "kernels/split_master.h"
+#include "kernels/numbers/bfloat16.h"
+#include "kernels/numbers/philox.h"
+#include "kernels/numbers/split_master.h"
 
 namespace weft {
 namespace {
@@ -237,28 +237,45 @@ void add_linear(std::vector<Row>& rows, Backend& backend, const Buffers& b, cons
     const Tensor activated = Buffers::view(b.logits, {N, O});
     rows.push_back({name + " forward +bias +gelu", calls, flops,
                     inp_bytes + 2 * out_bytes + weights * x, [=, &backend] {
-                      backend.linear_gelu_forward(activated, out, inp, weight, bias, Gelu::kTanh);
+                      backend.run(LinearGeluForward{.out = activated,
+                                                    .pre = out,
+                                                    .inp = inp,
+                                                    .weight = weight,
+                                                    .bias = bias,
+                                                    .gelu = Gelu::kTanh});
                     }});
   } else {
     rows.push_back({name + (has_bias ? " forward +bias" : " forward"), calls, flops,
-                    inp_bytes + out_bytes + weights * x,
-                    [=, &backend] { backend.linear_forward(out, inp, weight, bias); }});
+                    inp_bytes + out_bytes + weights * x, [=, &backend] {
+                      backend.run(
+                          LinearForward{.out = out, .inp = inp, .weight = weight, .bias = bias});
+                    }});
   }
   if (name == "fc2") {
     const Tensor kept = Buffers::view(b.logits, {N, I});
     const Tensor sums = Buffers::view(b.dbias, {I});
     rows.push_back({name + " backward input +gelu +bias", calls, flops,
                     2 * inp_bytes + out_bytes + weights * x, [=, &backend] {
-                      backend.linear_gelu_backward_input(inp, sums, out, weight, kept, Gelu::kTanh,
-                                                         true);
+                      backend.run(LinearGeluBackwardInput{.dpre = inp,
+                                                          .dbias = sums,
+                                                          .dout = out,
+                                                          .weight = weight,
+                                                          .pre = kept,
+                                                          .gelu = Gelu::kTanh,
+                                                          .accumulate = true});
                     }});
   } else {
     rows.push_back({name + " backward input", calls, flops, inp_bytes + out_bytes + weights * x,
-                    [=, &backend] { backend.linear_backward_input(inp, out, weight); }});
+                    [=, &backend] {
+                      backend.run(LinearBackwardInput{.dinp = inp, .dout = out, .weight = weight});
+                    }});
   }
   // Gradients of biases are sums that other operations have at hand.
-  rows.push_back({name + " backward weight", calls, flops, inp_bytes + out_bytes + 8 * weights,
-                  [=, &backend] { backend.linear_backward_weight(dweight, {}, out, inp, true); }});
+  rows.push_back(
+      {name + " backward weight", calls, flops, inp_bytes + out_bytes + 8 * weights, [=, &backend] {
+         backend.run(
+             LinearBackwardWeight{.dweight = dweight, .dout = out, .inp = inp, .accumulate = true});
+       }});
 }
 
 std::vector<Row> rows_of(Backend& backend, const Buffers& b) {
@@ -275,88 +292,104 @@ std::vector<Row> rows_of(Backend& backend, const Buffers& b) {
   const Tensor db = Buffers::view(b.dweight, {o.C});
   const Tensor dbranch_bias(b.dword.data(), DType::kFloat32, {o.C});
   std::vector<Row> rows;
-  rows.push_back({"embedding forward", 1, 0, 2 * act,
-                  [=, &backend] { backend.embedding_forward(b.x1, b.tokens, b.word, 0); }});
-  rows.push_back({"embedding backward", 1, 0, act + 8.0 * static_cast<double>(b.N * o.C),
-                  [=, &backend] { backend.embedding_backward(b.dword, b.x1, b.tokens, 0); }});
+  rows.push_back({"embedding forward", 1, 0, 2 * act, [=, &backend] {
+                    backend.run(EmbeddingForward{
+                        .out = b.x1, .tokens = b.tokens, .word = b.word, .first_word = 0});
+                  }});
+  rows.push_back(
+      {"embedding backward", 1, 0, act + 8.0 * static_cast<double>(b.N * o.C), [=, &backend] {
+         backend.run(EmbeddingBackward{
+             .dword = b.dword, .dout = b.x1, .tokens = b.tokens, .first_word = 0});
+       }});
   const Tensor x1 = Buffers::view(b.x1, {b.N, o.C}), x2 = Buffers::view(b.x2, {b.N, o.C});
   const double stream = static_cast<double>(b.residual.num_bytes());
   const bool has_dbranch = o.dropout > 0 || o.r() != o.x;
   rows.push_back({"residual+norm forward", 2 * o.L, 0, 2 * (act + stream), [=, &backend] {
-                    backend.residual_norm_forward({.normed = x2,
-                                                   .residual_out = b.residual,
-                                                   .mean = b.mean,
-                                                   .rstd = b.rstd,
-                                                   .residual = b.residual,
-                                                   .branch = b.x3,
-                                                   .branch_bias = w,
-                                                   .weight = w,
-                                                   .bias = w,
-                                                   .dropout = dropout});
+                    backend.run(ResidualNormForward{.normed = x2,
+                                                    .residual_out = b.residual,
+                                                    .mean = b.mean,
+                                                    .rstd = b.rstd,
+                                                    .residual = b.residual,
+                                                    .branch = b.x3,
+                                                    .branch_bias = w,
+                                                    .weight = w,
+                                                    .bias = w,
+                                                    .dropout = dropout});
                   }});
   rows.push_back({"residual+norm backward", 2 * o.L + 1, 0,
                   (has_dbranch ? 2 : 1) * act + 3 * stream, [=, &backend] {
-                    backend.residual_norm_backward({.dresidual = b.dresidual,
-                                                    .dbranch = has_dbranch ? x2 : Tensor(),
-                                                    .dbranch_bias = dbranch_bias,
-                                                    .dweight = dw,
-                                                    .dbias = db,
-                                                    .dnormed = x1,
-                                                    .dresidual_in = b.dresidual,
-                                                    .residual = b.residual,
-                                                    .mean = b.mean,
-                                                    .rstd = b.rstd,
-                                                    .weight = w,
-                                                    .dropout = dropout});
+                    backend.run(ResidualNormBackward{.dresidual = b.dresidual,
+                                                     .dbranch = has_dbranch ? x2 : Tensor(),
+                                                     .dbranch_bias = dbranch_bias,
+                                                     .dweight = dw,
+                                                     .dbias = db,
+                                                     .dnormed = x1,
+                                                     .dresidual_in = b.dresidual,
+                                                     .residual = b.residual,
+                                                     .mean = b.mean,
+                                                     .rstd = b.rstd,
+                                                     .weight = w,
+                                                     .dropout = dropout});
                   }});
   add_linear(rows, backend, b, "qkv", o.C, 3 * o.C);
   add_linear(rows, backend, b, "proj", o.C, o.C, /*bias=*/false);
   add_linear(rows, backend, b, "fc1", o.C, b.F);
-  rows.push_back({"gelu forward", o.L, 0, 2.0 * static_cast<double>(b.N * b.F) * x,
-                  [=, &backend] { backend.gelu_forward(b.wide2, b.wide1, Gelu::kTanh); }});
+  rows.push_back({"gelu forward", o.L, 0, 2.0 * static_cast<double>(b.N * b.F) * x, [=, &backend] {
+                    backend.run(GeluForward{.out = b.wide2, .pre = b.wide1, .gelu = Gelu::kTanh});
+                  }});
   add_linear(rows, backend, b, "fc2", b.F, o.C, /*bias=*/false);
   rows.push_back({"attention forward", o.L, att_flops, 4 * act, [=, &backend] {
-                    backend.attention_forward({.out = b.att,
-                                               .lse = b.lse,
-                                               .kept = b.kept,
-                                               .qkv = b.qkv,
-                                               .scale = scale,
-                                               .dropout = dropout});
+                    backend.run(AttentionForward{.out = b.att,
+                                                 .lse = b.lse,
+                                                 .kept = b.kept,
+                                                 .qkv = b.qkv,
+                                                 .scale = scale,
+                                                 .dropout = dropout});
                   }});
   rows.push_back({"attention backward", o.L, 2.5 * att_flops, 8 * act, [=, &backend] {
-                    backend.attention_backward({.dqkv = b.dqkv,
-                                                .dout = b.datt,
-                                                .out = b.att,
-                                                .lse = b.lse,
-                                                .kept = b.kept,
-                                                .qkv = b.qkv,
-                                                .scale = scale,
-                                                .dropout_p = dropout.p,
-                                                .dqkv_bias = Buffers::view(b.dbias, {3 * o.C})});
+                    backend.run(AttentionBackward{.dqkv = b.dqkv,
+                                                  .dout = b.datt,
+                                                  .out = b.att,
+                                                  .lse = b.lse,
+                                                  .kept = b.kept,
+                                                  .qkv = b.qkv,
+                                                  .scale = scale,
+                                                  .dropout_p = dropout.p,
+                                                  .dqkv_bias = Buffers::view(b.dbias, {3 * o.C})});
                   }});
   add_linear(rows, backend, b, "head", o.C, o.Vp, /*bias=*/false);
   rows.push_back({"cross_entropy", 1, 0, 2 * logit_bytes, [=, &backend] {
-                    backend.cross_entropy(b.losses, b.logits, b.tokens, {}, o.Vp, 1e-4F, true);
+                    backend.run(CrossEntropy{.losses = b.losses,
+                                             .logits = b.logits,
+                                             .targets = b.tokens,
+                                             .vocabulary_size = o.Vp,
+                                             .gradient_scale = 1e-4F,
+                                             .writes_gradient = true});
                   }});
   rows.push_back({"sample_losses", 1, 0, 4.0 * static_cast<double>(b.N), [=, &backend] {
                     const Tensor losses(b.losses.data(), DType::kFloat32, {o.B, o.T});
                     const Tensor means(b.lse.data(), DType::kFloat32, {o.B});
-                    backend.sample_losses(means, losses, {});
+                    backend.run(SampleLosses{.out = means, .losses = losses});
                   }});
-  rows.push_back({"sum", 1, 0, 4.0 * static_cast<double>(b.N),
-                  [=, &backend] { backend.sum(b.one, b.losses, 1.0F, false); }});
-  rows.push_back({"zero gradients", 1, 0, 4 * n, [=, &backend] { backend.zero(b.adamw.grad); }});
+  rows.push_back({"sum", 1, 0, 4.0 * static_cast<double>(b.N), [=, &backend] {
+                    backend.run(
+                        Sum{.out = b.one, .inp = b.losses, .scale = 1.0F, .accumulate = false});
+                  }});
+  rows.push_back(
+      {"zero gradients", 1, 0, 4 * n, [=, &backend] { backend.run(Zero{.out = b.adamw.grad}); }});
   rows.push_back({"sum_of_squares", 1, 0, 4 * n,
-                  [=, &backend] { backend.sum_of_squares(b.one, b.adamw.grad); }});
-  rows.push_back({"clip_coefficient", 1, 0, 8,
-                  [=, &backend] { backend.clip_coefficient(b.two, b.one, 1.0F); }});
+                  [=, &backend] { backend.run(SumOfSquares{.out = b.one, .inp = b.adamw.grad}); }});
+  rows.push_back({"clip_coefficient", 1, 0, 8, [=, &backend] {
+                    backend.run(
+                        ClipCoefficient{.clip = b.two, .sum_of_squares = b.one, .max_norm = 1.0F});
+                  }});
   const double step_bytes = o.x == DType::kFloat32 ? 28 : o.x == DType::kFloat16 ? 30 : 28.25;
-  rows.push_back({"adamw", 1, 0, n * step_bytes, [=, &backend] { backend.adamw(b.adamw); }});
+  rows.push_back({"adamw", 1, 0, n * step_bytes, [=, &backend] { backend.run(b.adamw); }});
   AdamW rounded = b.adamw;
   rounded.m = Tensor(rounded.m.data(), DType::kBFloat16, {b.num_parameters});
   rounded.v = Tensor(rounded.v.data(), DType::kBFloat16, {b.num_parameters});
-  rows.push_back({"adamw, bf16 moments", 0, 0, n * (step_bytes - 8),
-                  [=, &backend] { backend.adamw(rounded); }});
+  rows.push_back(
+      {"adamw, bf16 moments", 0, 0, n * (step_bytes - 8), [=, &backend] { backend.run(rounded); }});
   return rows;
 }
 

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/philox.h"
+#include "kernels/numbers/philox.h"
 #include "trainer/step/trainer.h"
 
 namespace weft {

@@ -106,15 +106,15 @@ Values expected_bits(const Shape& s, float p) {
 }
 
 void run_forward(Backend& backend, const Shape& s, const Buffers& buffers, float p) {
-  backend.attention_forward({.out = buffers.out,
-                             .lse = buffers.lse,
-                             .kept = buffers.kept,
-                             .qkv = buffers.qkv,
-                             .document_bounds = buffers.document_bounds,
-                             .slopes = buffers.slopes,
-                             .scale = scale_of(s),
-                             .heads = s.heads,
-                             .dropout = dropout_of(p)});
+  backend.run(AttentionForward{.out = buffers.out,
+                               .lse = buffers.lse,
+                               .kept = buffers.kept,
+                               .qkv = buffers.qkv,
+                               .document_bounds = buffers.document_bounds,
+                               .slopes = buffers.slopes,
+                               .scale = scale_of(s),
+                               .heads = s.heads,
+                               .dropout = dropout_of(p)});
 }
 
 reference::AttentionResult definition(const Values& qkv, const Shape& s, float p) {
@@ -165,7 +165,7 @@ OpCase backward(DType x, Shape s, float p) {
             const Buffers buffers(arrays, x, s, in);
             const Tensor dqkv = arrays.make(x, {s.B, s.T, s.H, 3, s.D});
             run_forward(backend, s, buffers, p);
-            backend.attention_backward(backward_args(arrays, x, s, buffers, in, dqkv, p));
+            backend.run(backward_args(arrays, x, s, buffers, in, dqkv, p));
             return {arrays.output("dqkv", dqkv)};
           },
           [=]() -> Outputs {
@@ -207,11 +207,11 @@ OpCase backward_with_bias(DType x, Shape s, float p, bool accumulate) {
             const Tensor bias = arrays.make(DType::kFloat32, {s.H * 3 * s.D}, before);
             run_forward(backend, s, buffers, p);
             AttentionBackward args = backward_args(arrays, x, s, buffers, in, dqkv, p);
-            backend.attention_backward(args);
+            backend.run(args);
             const Values alone = arrays.read(dqkv);
             args.dqkv_bias = bias;
             args.accumulate = accumulate;
-            backend.attention_backward(args);
+            backend.run(args);
             EXPECT_EQ(arrays.read(dqkv), alone) << "the bias changes dqkv";
             return parts_of_bias(arrays.read(bias), x, s);
           },

@@ -8,8 +8,8 @@
 #include <new>
 
 #include "kernels/backend.h"
-#include "kernels/bfloat16.h"
 #include "kernels/cpu/loops/simd.h"
+#include "kernels/numbers/bfloat16.h"
 #include "tests/kernels/op_case.h"
 
 namespace weft::test {
@@ -87,38 +87,41 @@ TEST(CpuBackend, WrongArgumentsNameOperationTensorAndWhatItShouldBe) {
   Arrays arrays(*backend, {.T = 4, .C = 8});
   const Tensor inp = arrays.make(kSingle, {4, 8}), weight = arrays.make(kSingle, {16, 8});
   EXPECT_EQ(message_of([&] {
-              backend->linear_forward(arrays.make(kSingle, {4, 15}), inp, weight, {});
+              backend->run(LinearForward{
+                  .out = arrays.make(kSingle, {4, 15}), .inp = inp, .weight = weight});
             }),
             "linear_forward: out is fp32 (4,15), should be fp32 (4,16)");
   EXPECT_EQ(message_of([&] {
-              backend->linear_forward(arrays.make(kHalf, {4, 16}), inp, weight, {});
+              backend->run(
+                  LinearForward{.out = arrays.make(kHalf, {4, 16}), .inp = inp, .weight = weight});
             }),
             "linear_forward: out is bf16 (4,16), should be fp32 (4,16)");
-  EXPECT_EQ(message_of([&] { backend->linear_forward({}, inp, weight, {}); }),
-            "linear_forward: out is empty, but the operation needs it");
+  EXPECT_EQ(
+      message_of([&] { backend->run(LinearForward{.out = {}, .inp = inp, .weight = weight}); }),
+      "linear_forward: out is empty, but the operation needs it");
   EXPECT_EQ(message_of([&] {
-              backend->attention_forward(
-                  {.out = inp, .lse = inp, .qkv = arrays.make(kSingle, {1, 4, 2, 2, 8})});
+              backend->run(AttentionForward{
+                  .out = inp, .lse = inp, .qkv = arrays.make(kSingle, {1, 4, 2, 2, 8})});
             }),
             "attention_forward: qkv is fp32 (1,4,2,2,8), should be (B,T,H,3,D)");
   EXPECT_EQ(message_of([&] {
-              backend->residual_norm_forward(
-                  {.residual_out = inp, .branch = inp, .dropout = {.p = 1.0F}});
+              backend->run(
+                  ResidualNormForward{.residual_out = inp, .branch = inp, .dropout = {.p = 1.0F}});
             }),
             "residual_norm_forward: dropout probability is 1.000000, should be in [0, 1)");
-  EXPECT_EQ(message_of([&] { backend->residual_norm_forward({.branch = inp}); }),
+  EXPECT_EQ(message_of([&] { backend->run(ResidualNormForward{.branch = inp}); }),
             "residual_norm_forward: residual_out is empty, but the operation needs it");
   EXPECT_EQ(message_of([&] {
-              backend->residual_norm_forward({.normed = inp, .residual_out = inp, .branch = inp});
+              backend->run(ResidualNormForward{.normed = inp, .residual_out = inp, .branch = inp});
             }),
             "residual_norm_forward: normed is given, but there is no weight");
   const Tensor e5m2(inp.data(), DType::kFloat8E5M2, {4, 8});
   EXPECT_EQ(message_of([&] {
-              backend->residual_norm_forward(
-                  {.normed_fp8 = {.rows = e5m2}, .residual = inp, .weight = inp});
+              backend->run(ResidualNormForward{
+                  .normed_fp8 = {.rows = e5m2}, .residual = inp, .weight = inp});
             }),
             "residual_norm_forward: normed_fp8.rows is e5m2 (4,8), should be e4m3 (4,8)");
-  EXPECT_EQ(message_of([&] { backend->transpose_fp8(e5m2, e5m2); }),
+  EXPECT_EQ(message_of([&] { backend->run(TransposeFp8{.transposed = e5m2, .rows = e5m2}); }),
             "transpose_fp8: transposed is e5m2 (4,8), should be e5m2 (8,4)");
 }
 
@@ -127,28 +130,28 @@ TEST(CpuBackend, RefusesAResidualStreamThatIsNeitherOfTheModelsTypeNorFp32) {
   Arrays arrays(*backend, {});
   const Tensor single = arrays.make(kSingle, {4, 8}), half = arrays.make(kHalf, {4, 8});
   const Tensor sums = arrays.make(kSingle, {8});
-  EXPECT_EQ(
-      message_of([&] { backend->residual_norm_forward({.residual_out = half, .branch = single}); }),
-      "residual_norm_forward: residual_out is bf16 (4,8), should be fp32 (4,8)");
+  EXPECT_EQ(message_of(
+                [&] { backend->run(ResidualNormForward{.residual_out = half, .branch = single}); }),
+            "residual_norm_forward: residual_out is bf16 (4,8), should be fp32 (4,8)");
   EXPECT_EQ(
       message_of([&] {
-        backend->residual_norm_forward({.residual_out = single, .residual = half, .branch = half});
+        backend->run(ResidualNormForward{.residual_out = single, .residual = half, .branch = half});
       }),
       "residual_norm_forward: residual is bf16 (4,8), should be fp32 (4,8)");
   EXPECT_EQ(message_of([&] {
-              backend->residual_norm_backward(
-                  {.dresidual = half, .dbranch = single, .dresidual_in = half});
+              backend->run(
+                  ResidualNormBackward{.dresidual = half, .dbranch = single, .dresidual_in = half});
             }),
             "residual_norm_backward: dresidual is bf16 (4,8), should be fp32 (4,8)");
   EXPECT_THAT(
       message_of([&] {
-        backend->residual_norm_backward({.dresidual = single,
-                                         .dbranch_bias = sums,
-                                         .dweight = sums,
-                                         .dnormed = half,
-                                         .residual = single,
-                                         .rstd = arrays.make(kSingle, {4}),
-                                         .weight = arrays.make(kHalf, {8})});
+        backend->run(ResidualNormBackward{.dresidual = single,
+                                          .dbranch_bias = sums,
+                                          .dweight = sums,
+                                          .dnormed = half,
+                                          .residual = single,
+                                          .rstd = arrays.make(kSingle, {4}),
+                                          .weight = arrays.make(kHalf, {8})});
       }),
       testing::HasSubstr("dbranch_bias is given, but dbranch, whose rows it sums, is empty"));
 }
@@ -158,8 +161,12 @@ TEST(CpuBackend, RefusesTargetsOutsideTheVocabulary) {
   Arrays arrays(*backend, {.T = 2, .Vp = 8});
   const Tensor losses = arrays.make(kSingle, {2}), logits = arrays.make(kSingle, {2, 8});
   EXPECT_EQ(message_of([&] {
-              backend->cross_entropy(losses, logits, arrays.make(DType::kInt32, {2}, {1, 7}), {}, 7,
-                                     1.0F, true);
+              backend->run(CrossEntropy{.losses = losses,
+                                        .logits = logits,
+                                        .targets = arrays.make(DType::kInt32, {2}, {1, 7}),
+                                        .vocabulary_size = 7,
+                                        .gradient_scale = 1.0F,
+                                        .writes_gradient = true});
             }),
             "cross_entropy: target 7 of row 1 is not in the vocabulary of 7");
 }
@@ -175,8 +182,9 @@ TEST(CpuBackend, RefusesToWorkInTooSmallAWorkspace) {
     lse = Tensor(backend->allocate(4 * 4, Memory::kDevice), kSingle, {1, 1, 4});
   }
   backend->set_workspace(data, 64);
-  EXPECT_THAT(message_of([&] { backend->attention_forward({.out = out, .lse = lse, .qkv = qkv}); }),
-              testing::HasSubstr("has 64; plan it with workspace_bytes"));
+  EXPECT_THAT(
+      message_of([&] { backend->run(AttentionForward{.out = out, .lse = lse, .qkv = qkv}); }),
+      testing::HasSubstr("has 64; plan it with workspace_bytes"));
 }
 
 TEST(CpuBackend, CastRoundsToNearestEvenAndKeepsSpecialValues) {
@@ -187,7 +195,7 @@ TEST(CpuBackend, CastRoundsToNearestEvenAndKeepsSpecialValues) {
   const Tensor inp = arrays.make(
       kSingle, {7}, {1.00390625, 1.01171875, -0.0, inf, -inf, std::nan(""), 3.4028234e38});
   const Tensor half = arrays.make(kHalf, {7});
-  backend->cast(half, inp);
+  backend->run(Cast{.dst = half, .src = inp});
   const Values values = arrays.read(half);
   EXPECT_EQ(values[0], 1.0);
   EXPECT_EQ(values[1], 1.015625);
@@ -206,12 +214,16 @@ TEST(CpuBackend, NotANumberReachesTheLossAndTheGradientNorm) {
   Arrays arrays(*backend, {.T = 1, .C = 8, .Vp = 8});
   const double nan = std::nan("");
   const Tensor losses = arrays.make(kSingle, {1});
-  backend->cross_entropy(losses, arrays.make(kSingle, {1, 8}, {0, 0, nan, 0, 0, 0, 0, 0}),
-                         arrays.make(DType::kInt32, {1}, {0}), {}, 8, 1.0F, true);
+  backend->run(CrossEntropy{.losses = losses,
+                            .logits = arrays.make(kSingle, {1, 8}, {0, 0, nan, 0, 0, 0, 0, 0}),
+                            .targets = arrays.make(DType::kInt32, {1}, {0}),
+                            .vocabulary_size = 8,
+                            .gradient_scale = 1.0F,
+                            .writes_gradient = true});
   EXPECT_TRUE(std::isnan(arrays.read(losses)[0]));
   const Tensor squares = arrays.make(kSingle, {1}), clip = arrays.make(kSingle, {2});
-  backend->sum_of_squares(squares, arrays.make(kSingle, {2}, {1, nan}));
-  backend->clip_coefficient(clip, squares, 1.0F);
+  backend->run(SumOfSquares{.out = squares, .inp = arrays.make(kSingle, {2}, {1, nan})});
+  backend->run(ClipCoefficient{.clip = clip, .sum_of_squares = squares, .max_norm = 1.0F});
   EXPECT_TRUE(std::isnan(arrays.read(clip)[0]));
   EXPECT_TRUE(std::isnan(arrays.read(clip)[1]));
 }
@@ -221,8 +233,13 @@ TEST(CpuBackend, MaskedRowsHaveNoLossAndNoGradientEvenWhereTheyAreNotFinite) {
   Arrays arrays(*backend, {.T = 1, .Vp = 8});
   const Tensor losses = arrays.make(kSingle, {1});
   const Tensor logits = arrays.make(kSingle, {1, 8}, Values(8, std::nan("")));
-  backend->cross_entropy(losses, logits, arrays.make(DType::kInt32, {1}, {0}),
-                         arrays.make(kSingle, {1}, {0}), 8, 1.0F, true);
+  backend->run(CrossEntropy{.losses = losses,
+                            .logits = logits,
+                            .targets = arrays.make(DType::kInt32, {1}, {0}),
+                            .loss_mask = arrays.make(kSingle, {1}, {0}),
+                            .vocabulary_size = 8,
+                            .gradient_scale = 1.0F,
+                            .writes_gradient = true});
   EXPECT_EQ(arrays.read(losses)[0], 0.0);
   EXPECT_EQ(arrays.read(logits), Values(8, 0.0));
 }

@@ -1,6 +1,6 @@
 // Dropout drops as often and scales as much as it should, and its decision depends on the element's
 // global index alone.
-#include "kernels/dropout.h"
+#include "kernels/numbers/dropout.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <set>
 #include <vector>
 
-#include "kernels/philox.h"
+#include "kernels/numbers/philox.h"
 #include "tests/kernels/op_case.h"
 
 namespace weft::test {
@@ -80,11 +80,11 @@ std::vector<uint32_t> attention_mask(Backend& backend, int64_t T, const Dropout&
   constexpr int64_t kD = 1;
   Arrays arrays(backend, {.B = 1, .T = T, .H = 1, .D = kD});
   const Tensor kept = arrays.make(DType::kInt32, {1, 1, attention_mask_words(T)});
-  backend.attention_forward({.out = arrays.make(kSingle, {1, T, 1, kD}),
-                             .lse = arrays.make(kSingle, {1, 1, T}),
-                             .kept = kept,
-                             .qkv = arrays.make(kSingle, {1, T, 1, 3, kD}),
-                             .dropout = dropout});
+  backend.run(AttentionForward{.out = arrays.make(kSingle, {1, T, 1, kD}),
+                               .lse = arrays.make(kSingle, {1, 1, T}),
+                               .kept = kept,
+                               .qkv = arrays.make(kSingle, {1, T, 1, 3, kD}),
+                               .dropout = dropout});
   const auto* words = kept.as<uint32_t>();
   return {words, words + attention_mask_words(T)};
 }
@@ -105,10 +105,10 @@ TEST(Dropout, AttentionDropsTheFractionItShould) {
 Values multipliers(Backend& backend, int64_t n, const Dropout& dropout) {
   Arrays arrays(backend, {.B = 1, .T = 1, .C = n});
   const Tensor out = arrays.make(kSingle, {1, n});
-  backend.residual_norm_forward(
-      {.residual_out = out,
-       .branch = arrays.make(kSingle, {1, n}, Values(static_cast<size_t>(n), 1.0)),
-       .dropout = dropout});
+  backend.run(ResidualNormForward{
+      .residual_out = out,
+      .branch = arrays.make(kSingle, {1, n}, Values(static_cast<size_t>(n), 1.0)),
+      .dropout = dropout});
   return arrays.read(out);
 }
 
@@ -163,24 +163,24 @@ TEST(Dropout, AttentionOfABatchEqualsAttentionOfItsParts) {
   const Values qkv = random_values(3 * kBatch * kPart, 1, kSingle);
   const Tensor out = arrays.make(kSingle, {kBatch, kT, kH, kD});
   const Tensor all = arrays.make(kSingle, {kBatch, kT, kH, 3, kD}, qkv);
-  backend->attention_forward({.out = out,
-                              .lse = arrays.make(kSingle, {kBatch, kH, kT}),
-                              .kept = arrays.make(DType::kInt32, {kBatch, kH, kWords}),
-                              .qkv = all,
-                              .scale = 0.3F,
-                              .dropout = dropout});
+  backend->run(AttentionForward{.out = out,
+                                .lse = arrays.make(kSingle, {kBatch, kH, kT}),
+                                .kept = arrays.make(DType::kInt32, {kBatch, kH, kWords}),
+                                .qkv = all,
+                                .scale = 0.3F,
+                                .dropout = dropout});
   const Values wanted = arrays.read(out);
   for (int64_t b = 0; b < kBatch; ++b) {
     Dropout part = dropout;
     part.first_element += static_cast<uint64_t>(b * kH * 32 * kWords);
     const Tensor part_out = arrays.make(kSingle, {1, kT, kH, kD});
-    backend->attention_forward(
-        {.out = part_out,
-         .lse = arrays.make(kSingle, {1, kH, kT}),
-         .kept = arrays.make(DType::kInt32, {1, kH, kWords}),
-         .qkv = Tensor(all.as<float>() + 3 * b * kPart, kSingle, {1, kT, kH, 3, kD}),
-         .scale = 0.3F,
-         .dropout = part});
+    backend->run(AttentionForward{
+        .out = part_out,
+        .lse = arrays.make(kSingle, {1, kH, kT}),
+        .kept = arrays.make(DType::kInt32, {1, kH, kWords}),
+        .qkv = Tensor(all.as<float>() + 3 * b * kPart, kSingle, {1, kT, kH, 3, kD}),
+        .scale = 0.3F,
+        .dropout = part});
     EXPECT_EQ(arrays.read(part_out),
               Values(wanted.begin() + b * kPart, wanted.begin() + (b + 1) * kPart));
   }

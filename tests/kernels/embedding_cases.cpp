@@ -31,40 +31,45 @@ struct Inputs {
 };
 
 OpCase forward(DType x, Shape s) {
-  return {shape_name("embedding_forward", x, s),
-          [=](Backend& backend) -> Outputs {
-            const Inputs in(x, s);
-            Arrays arrays(backend, workspace(x, s));
-            const Tensor out = arrays.make(x, {s.B, s.T, s.C});
-            backend.embedding_forward(out, arrays.make(DType::kInt32, {s.B, s.T}, in.tokens),
-                                      arrays.make(x, {s.num_words, s.C}, in.word), s.first_word);
-            return {arrays.output("out", out)};
-          },
-          [=]() -> Outputs {
-            const Inputs in(x, s);
-            return {{"out", reference::embedding(in.tokens, in.word, s.C, s.first_word)}};
-          }};
+  return {
+      shape_name("embedding_forward", x, s),
+      [=](Backend& backend) -> Outputs {
+        const Inputs in(x, s);
+        Arrays arrays(backend, workspace(x, s));
+        const Tensor out = arrays.make(x, {s.B, s.T, s.C});
+        backend.run(EmbeddingForward{.out = out,
+                                     .tokens = arrays.make(DType::kInt32, {s.B, s.T}, in.tokens),
+                                     .word = arrays.make(x, {s.num_words, s.C}, in.word),
+                                     .first_word = s.first_word});
+        return {arrays.output("out", out)};
+      },
+      [=]() -> Outputs {
+        const Inputs in(x, s);
+        return {{"out", reference::embedding(in.tokens, in.word, s.C, s.first_word)}};
+      }};
 }
 
 OpCase backward(DType x, Shape s) {
-  return {shape_name("embedding_backward", x, s),
-          [=](Backend& backend) -> Outputs {
-            const Inputs in(x, s);
-            Arrays arrays(backend, workspace(x, s));
-            const Tensor dword = arrays.make(DType::kFloat32, {s.num_words, s.C}, in.dword);
-            backend.embedding_backward(dword, arrays.make(x, {s.B, s.T, s.C}, in.dout),
-                                       arrays.make(DType::kInt32, {s.B, s.T}, in.tokens),
-                                       s.first_word);
-            return {arrays.output("dword", dword)};
-          },
-          [=]() -> Outputs {
-            const Inputs in(x, s);
-            const auto of_word = [&](const Values& word) {
-              return reference::embedding(in.tokens, word, s.C, s.first_word);
-            };
-            const Values dword = reference::gradient(of_word, in.word, in.dout);
-            return {{"dword", reference::add(in.dword, dword)}};
-          }};
+  return {
+      shape_name("embedding_backward", x, s),
+      [=](Backend& backend) -> Outputs {
+        const Inputs in(x, s);
+        Arrays arrays(backend, workspace(x, s));
+        const Tensor dword = arrays.make(DType::kFloat32, {s.num_words, s.C}, in.dword);
+        backend.run(EmbeddingBackward{.dword = dword,
+                                      .dout = arrays.make(x, {s.B, s.T, s.C}, in.dout),
+                                      .tokens = arrays.make(DType::kInt32, {s.B, s.T}, in.tokens),
+                                      .first_word = s.first_word});
+        return {arrays.output("dword", dword)};
+      },
+      [=]() -> Outputs {
+        const Inputs in(x, s);
+        const auto of_word = [&](const Values& word) {
+          return reference::embedding(in.tokens, word, s.C, s.first_word);
+        };
+        const Values dword = reference::gradient(of_word, in.word, in.dout);
+        return {{"dword", reference::add(in.dword, dword)}};
+      }};
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 
 #include <string>
 
-#include "kernels/checks/check_shapes.h"
 #include "kernels/cuda/gemm.h"
 #include "tests/needs_gpu.h"
 

@@ -1,5 +1,5 @@
 // Every fp16 number, and the points between neighbours, against their definition.
-#include "kernels/float16.h"
+#include "kernels/numbers/float16.h"
 
 #include <gtest/gtest.h>
 
@@ -77,10 +77,10 @@ TEST(Float16, TheBackendsCastGivesTheSameBits) {
   std::vector<Float16> halves(values.size());
   std::vector<float> back(values.size());
   const auto backend = create_cpu_backend(2);
-  backend->cast(Tensor(halves.data(), DType::kFloat16, {n}),
-                Tensor(values.data(), DType::kFloat32, {n}));
-  backend->cast(Tensor(back.data(), DType::kFloat32, {n}),
-                Tensor(halves.data(), DType::kFloat16, {n}));
+  backend->run(Cast{.dst = Tensor(halves.data(), DType::kFloat16, {n}),
+                    .src = Tensor(values.data(), DType::kFloat32, {n})});
+  backend->run(Cast{.dst = Tensor(back.data(), DType::kFloat32, {n}),
+                    .src = Tensor(halves.data(), DType::kFloat16, {n})});
   for (size_t i = 0; i < values.size(); ++i) {
     ASSERT_EQ(halves[i].bits, Float16(values[i]).bits) << values[i];
     ASSERT_EQ(std::bit_cast<uint32_t>(back[i]),

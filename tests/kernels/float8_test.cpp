@@ -1,4 +1,4 @@
-#include "kernels/float8.h"
+#include "kernels/numbers/float8.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Quantizing, products of fp8 operands and delayed scales.
 #include <cmath>
 
-#include "kernels/float8.h"
+#include "kernels/numbers/float8.h"
 #include "tests/kernels/op_case.h"
 #include "tests/kernels/reference.h"
 
@@ -70,16 +70,16 @@ OpCase quantize(DType format, Shape s, Kind kind, Layouts layouts) {
         const Tensor sums =
             has_columns ? arrays.make(f, {s.C}, Values(static_cast<size_t>(s.C), 1.0)) : Tensor();
         const Tensor value = arrays.make(x, {s.N, s.C});
-        backend.quantize(
-            {.rows = rows,
-             .transposed = columns,
-             .value = value,
-             .column_sums = sums,
-             .scaling = scaling,
-             .derives_scale = true,
-             .amax = amax,
-             .inp = kind == Kind::kGelu ? Tensor() : arrays.make(x, {s.N, s.C}, inputs(s)),
-             .pre = kind == Kind::kPlain ? Tensor() : arrays.make(x, {s.N, s.C}, pres(s))});
+        backend.run(
+            Quantize{.rows = rows,
+                     .transposed = columns,
+                     .value = value,
+                     .column_sums = sums,
+                     .scaling = scaling,
+                     .derives_scale = true,
+                     .amax = amax,
+                     .inp = kind == Kind::kGelu ? Tensor() : arrays.make(x, {s.N, s.C}, inputs(s)),
+                     .pre = kind == Kind::kPlain ? Tensor() : arrays.make(x, {s.N, s.C}, pres(s))});
         const double inverse = arrays.read(scaling)[0];
         Outputs outputs = {arrays.output("value", value), arrays.output("scaling", scaling),
                            arrays.output("amax", amax)};
@@ -125,10 +125,10 @@ OpCase quantize_beyond(DType format, Layouts layouts) {
             Arrays arrays(backend, {.B = 1, .T = s.N, .C = s.C, .x = x});
             const Tensor rows = arrays.make(format, {s.N, s.C});
             const Tensor columns = has_columns ? arrays.make(format, {s.C, s.N}) : Tensor();
-            backend.quantize({.rows = rows,
-                              .transposed = columns,
-                              .scaling = arrays.make(DType::kFloat32, {2}, {0.25, 4.0}),
-                              .inp = arrays.make(x, {s.N, s.C}, numbers())});
+            backend.run(Quantize{.rows = rows,
+                                 .transposed = columns,
+                                 .scaling = arrays.make(DType::kFloat32, {2}, {0.25, 4.0}),
+                                 .inp = arrays.make(x, {s.N, s.C}, numbers())});
             Outputs outputs = {arrays.output("rows", rows)};
             if (has_columns) outputs.push_back(arrays.output("transposed", columns));
             for (Output& output : outputs) {
@@ -162,64 +162,64 @@ OpCase norm_in_fp8(Shape s, DType stream, bool is_rms, bool has_branch, bool ove
                            std::to_string(s.N) + "_C" + std::to_string(s.C) +
                            (is_rms ? "_rms" : "") + (has_branch ? "_branch" : "") +
                            (overflows ? "_overflows" : "");
-  return {name,
-          [=](Backend& backend) -> Outputs {
-            const DType x = DType::kBFloat16, f = DType::kFloat32, e4m3 = DType::kFloat8E4M3;
-            Arrays arrays(backend, {.B = 1, .T = s.N, .C = s.C, .x = x, .r = stream});
-            Values weight = random_values(s.C, 56, x, 2.0);
-            if (overflows) weight[1] = weight[static_cast<size_t>(s.C - 1)] = 0x1.FEp127;
-            ResidualNorm norm{.residual = arrays.make(stream, {s.N, s.C},
-                                                      random_values(s.N * s.C, 57, stream, 2.0)),
-                              .weight = arrays.make(x, {s.C}, weight)};
-            norm.rstd = arrays.make(f, {s.N});
-            if (!is_rms) {
-              norm.mean = arrays.make(f, {s.N});
-              norm.bias = arrays.make(x, {s.C}, random_values(s.C, 58, x));
-            }
-            if (has_branch) {
-              norm.branch = arrays.make(x, {s.N, s.C}, inputs(s));
-              norm.residual_out = arrays.make(stream, {s.N, s.C});
-            }
-            const Tensor scaling = arrays.make(f, {2}, {1.0 / 256, 256.0});
-            const double before =
-                has_branch ? 1000.0 : 0.25;  // above all numbers, or below the largest
-            const Tensor amax = arrays.make(f, {1}, {before}),
-                         wanted = arrays.make(f, {1}, {before});
-            const auto bytes = [&](int64_t rows, int64_t columns) {
-              return arrays.make(e4m3, {rows, columns});
-            };
-            const Tensor alone = bytes(s.N, s.C), beside = bytes(s.N, s.C), rows = bytes(s.N, s.C);
-            const Tensor columns = bytes(s.C, s.N), transposed = bytes(s.C, s.N);
-            norm.normed_fp8 = {.rows = alone, .scaling = scaling, .amax = amax};
-            backend.residual_norm_forward(norm);
-            norm.normed = arrays.make(x, {s.N, s.C});
-            norm.normed_fp8 = {.rows = beside, .scaling = scaling};
-            backend.residual_norm_forward(norm);
-            backend.quantize({.rows = rows,
-                              .transposed = columns,
-                              .scaling = scaling,
-                              .amax = wanted,
-                              .inp = norm.normed});
-            backend.transpose_fp8(transposed, alone);
-            const auto different = [&](const Tensor& a, const Tensor& b) {
-              const auto bytes_of = [&](const Tensor& t) {
-                return arrays.read(Tensor(t.data(), DType::kUInt8, {t.num_bytes()}));
-              };
-              return Values{num_different(bytes_of(a), bytes_of(b))};
-            };
-            return {{"different alone", different(alone, rows)},
-                    {"different beside normed", different(beside, rows)},
-                    {"different transposed", different(transposed, columns)},
-                    {"different amax", different(amax, wanted)},
-                    {"finite amax", {std::isfinite(arrays.read(amax)[0]) ? 1.0 : 0.0}}};
-          },
-          [=]() -> Outputs {
-            return {{"different alone", {0}},
-                    {"different beside normed", {0}},
-                    {"different transposed", {0}},
-                    {"different amax", {0}},
-                    {"finite amax", {overflows ? 0.0 : 1.0}}};
-          }};
+  return {
+      name,
+      [=](Backend& backend) -> Outputs {
+        const DType x = DType::kBFloat16, f = DType::kFloat32, e4m3 = DType::kFloat8E4M3;
+        Arrays arrays(backend, {.B = 1, .T = s.N, .C = s.C, .x = x, .r = stream});
+        Values weight = random_values(s.C, 56, x, 2.0);
+        if (overflows) weight[1] = weight[static_cast<size_t>(s.C - 1)] = 0x1.FEp127;
+        ResidualNormForward norm{
+            .residual = arrays.make(stream, {s.N, s.C}, random_values(s.N * s.C, 57, stream, 2.0)),
+            .weight = arrays.make(x, {s.C}, weight)};
+        norm.rstd = arrays.make(f, {s.N});
+        if (!is_rms) {
+          norm.mean = arrays.make(f, {s.N});
+          norm.bias = arrays.make(x, {s.C}, random_values(s.C, 58, x));
+        }
+        if (has_branch) {
+          norm.branch = arrays.make(x, {s.N, s.C}, inputs(s));
+          norm.residual_out = arrays.make(stream, {s.N, s.C});
+        }
+        const Tensor scaling = arrays.make(f, {2}, {1.0 / 256, 256.0});
+        const double before =
+            has_branch ? 1000.0 : 0.25;  // above all numbers, or below the largest
+        const Tensor amax = arrays.make(f, {1}, {before}), wanted = arrays.make(f, {1}, {before});
+        const auto bytes = [&](int64_t rows, int64_t columns) {
+          return arrays.make(e4m3, {rows, columns});
+        };
+        const Tensor alone = bytes(s.N, s.C), beside = bytes(s.N, s.C), rows = bytes(s.N, s.C);
+        const Tensor columns = bytes(s.C, s.N), transposed = bytes(s.C, s.N);
+        norm.normed_fp8 = {.rows = alone, .scaling = scaling, .amax = amax};
+        backend.run(norm);
+        norm.normed = arrays.make(x, {s.N, s.C});
+        norm.normed_fp8 = {.rows = beside, .scaling = scaling};
+        backend.run(norm);
+        backend.run(Quantize{.rows = rows,
+                             .transposed = columns,
+                             .scaling = scaling,
+                             .amax = wanted,
+                             .inp = norm.normed});
+        backend.run(TransposeFp8{.transposed = transposed, .rows = alone});
+        const auto different = [&](const Tensor& a, const Tensor& b) {
+          const auto bytes_of = [&](const Tensor& t) {
+            return arrays.read(Tensor(t.data(), DType::kUInt8, {t.num_bytes()}));
+          };
+          return Values{num_different(bytes_of(a), bytes_of(b))};
+        };
+        return {{"different alone", different(alone, rows)},
+                {"different beside normed", different(beside, rows)},
+                {"different transposed", different(transposed, columns)},
+                {"different amax", different(amax, wanted)},
+                {"finite amax", {std::isfinite(arrays.read(amax)[0]) ? 1.0 : 0.0}}};
+      },
+      [=]() -> Outputs {
+        return {{"different alone", {0}},
+                {"different beside normed", {0}},
+                {"different transposed", {0}},
+                {"different amax", {0}},
+                {"finite amax", {overflows ? 0.0 : 1.0}}};
+      }};
 }
 
 struct ProductShape {
@@ -241,14 +241,14 @@ OpCase product(DType a_format, DType b_format, DType out_type, ProductShape s, b
             const DType f = DType::kFloat32;
             Arrays arrays(backend, {.B = 1, .T = s.M, .C = s.K, .F = s.N, .x = DType::kBFloat16});
             const Tensor out = arrays.make(out_type, {s.M, s.N}, out_values());
-            backend.fp8_product(
-                {.out = out,
-                 .a = arrays.make(a_format, {s.M, s.K}, a_values()),
-                 .b = arrays.make(b_format, {s.N, s.K}, b_values()),
-                 .a_scaling = arrays.make(f, {2}, {0.5, 2.0}),
-                 .b_scaling = arrays.make(f, {2}, {2.0, 0.5}),
-                 .bias = with_bias ? arrays.make(out_type, {s.N}, bias_values()) : Tensor(),
-                 .accumulate = accumulate});
+            backend.run(Fp8Product{
+                .out = out,
+                .a = arrays.make(a_format, {s.M, s.K}, a_values()),
+                .b = arrays.make(b_format, {s.N, s.K}, b_values()),
+                .a_scaling = arrays.make(f, {2}, {0.5, 2.0}),
+                .b_scaling = arrays.make(f, {2}, {2.0, 0.5}),
+                .bias = with_bias ? arrays.make(out_type, {s.N}, bias_values()) : Tensor(),
+                .accumulate = accumulate});
             return {arrays.output("out", out)};
           },
           [=]() -> Outputs {
@@ -269,13 +269,13 @@ OpCase update_scaling(bool uses_maximum) {
             const Tensor states = arrays.make(
                 f, {2, 6}, {1 / 7.0, 7.0, 1.0, 2.0, 3.0, 5.0, 1 / 9.0, 9.0, 0.0, 0.0, 0.0, 5.0});
             const Tensor amaxes = arrays.make(f, {2}, {2.5, INFINITY});
-            backend.update_fp8_scaling({.states = states,
-                                        .history_len = 3,
-                                        .amaxes = amaxes,
-                                        .format = DType::kFloat8E5M2,
-                                        .slot = 1,
-                                        .margin = 1,
-                                        .uses_maximum = uses_maximum});
+            backend.run(UpdateFp8Scaling{.states = states,
+                                         .history_len = 3,
+                                         .amaxes = amaxes,
+                                         .format = DType::kFloat8E5M2,
+                                         .slot = 1,
+                                         .margin = 1,
+                                         .uses_maximum = uses_maximum});
             return {arrays.output("states", states), arrays.output("amaxes", amaxes)};
           },
           [=]() -> Outputs {
@@ -299,8 +299,10 @@ OpCase squared_error(DType x, int64_t n) {
           [=](Backend& backend) -> Outputs {
             Arrays arrays(backend, {});
             const Tensor out = arrays.make(DType::kFloat32, {2}, {0.25, 0.5});
-            backend.squared_error(out, arrays.make(x, {n}, value()),
-                                  arrays.make(x, {n}, reference()), /*accumulate=*/n % 2 == 1);
+            backend.run(SquaredError{.out = out,
+                                     .value = arrays.make(x, {n}, value()),
+                                     .reference = arrays.make(x, {n}, reference()),
+                                     .accumulate = n % 2 == 1});
             return {arrays.output("out", out)};
           },
           [=]() -> Outputs {

@@ -41,42 +41,48 @@ Values scaled(Values values, double scale) {
 
 OpCase forward(DType x, Shape s, bool with_bias) {
   const std::string name = shape_name("linear_forward", x, s) + (with_bias ? "_bias" : "");
-  return {name,
-          [=](Backend& backend) -> Outputs {
-            const Inputs in(x, s);
-            Arrays arrays(backend, workspace(x, s));
-            const Tensor out = arrays.make(x, {s.N, s.O});
-            backend.linear_forward(out, arrays.make(x, {s.N, s.I}, in.inp),
-                                   arrays.make(x, {s.O, s.I}, in.weight),
-                                   with_bias ? arrays.make(x, {s.O}, in.bias) : Tensor());
-            return {arrays.output("out", out)};
-          },
-          [=]() -> Outputs {
-            const Inputs in(x, s);
-            const Values bias = with_bias ? in.bias : Values();
-            return {{"out", reference::linear(in.inp, in.weight, bias, s.I, s.O)}};
-          }};
+  return {
+      name,
+      [=](Backend& backend) -> Outputs {
+        const Inputs in(x, s);
+        Arrays arrays(backend, workspace(x, s));
+        const Tensor out = arrays.make(x, {s.N, s.O});
+        backend.run(LinearForward{.out = out,
+                                  .inp = arrays.make(x, {s.N, s.I}, in.inp),
+                                  .weight = arrays.make(x, {s.O, s.I}, in.weight),
+                                  .bias = with_bias ? arrays.make(x, {s.O}, in.bias) : Tensor()});
+        return {arrays.output("out", out)};
+      },
+      [=]() -> Outputs {
+        const Inputs in(x, s);
+        const Values bias = with_bias ? in.bias : Values();
+        return {{"out", reference::linear(in.inp, in.weight, bias, s.I, s.O)}};
+      }};
 }
 
 OpCase linear_gelu_forward(DType x, Shape s, Gelu gelu, bool with_bias) {
   const std::string name = shape_name("linear_gelu_forward", x, s) +
                            (gelu == Gelu::kErf ? "_erf" : "_tanh") + (with_bias ? "_bias" : "");
-  return {name,
-          [=](Backend& backend) -> Outputs {
-            const Inputs in(x, s);
-            Arrays arrays(backend, workspace(x, s));
-            const Tensor out = arrays.make(x, {s.N, s.O}), pre = arrays.make(x, {s.N, s.O});
-            backend.linear_gelu_forward(
-                out, pre, arrays.make(x, {s.N, s.I}, in.inp), arrays.make(x, {s.O, s.I}, in.weight),
-                with_bias ? arrays.make(x, {s.O}, in.bias) : Tensor(), gelu);
-            return {arrays.output("out", out), arrays.output("pre", pre)};
-          },
-          [=]() -> Outputs {
-            const Inputs in(x, s);
-            const Values bias = with_bias ? in.bias : Values();
-            const Values pre = reference::linear(in.inp, in.weight, bias, s.I, s.O);
-            return {{"out", reference::gelu(pre, gelu)}, {"pre", pre}};
-          }};
+  return {
+      name,
+      [=](Backend& backend) -> Outputs {
+        const Inputs in(x, s);
+        Arrays arrays(backend, workspace(x, s));
+        const Tensor out = arrays.make(x, {s.N, s.O}), pre = arrays.make(x, {s.N, s.O});
+        backend.run(LinearGeluForward{.out = out,
+                                      .pre = pre,
+                                      .inp = arrays.make(x, {s.N, s.I}, in.inp),
+                                      .weight = arrays.make(x, {s.O, s.I}, in.weight),
+                                      .bias = with_bias ? arrays.make(x, {s.O}, in.bias) : Tensor(),
+                                      .gelu = gelu});
+        return {arrays.output("out", out), arrays.output("pre", pre)};
+      },
+      [=]() -> Outputs {
+        const Inputs in(x, s);
+        const Values bias = with_bias ? in.bias : Values();
+        const Values pre = reference::linear(in.inp, in.weight, bias, s.I, s.O);
+        return {{"out", reference::gelu(pre, gelu)}, {"pre", pre}};
+      }};
 }
 
 OpCase gelu_forward(DType x, Shape s, Gelu gelu) {
@@ -86,7 +92,8 @@ OpCase gelu_forward(DType x, Shape s, Gelu gelu) {
           [=](Backend& backend) -> Outputs {
             Arrays arrays(backend, workspace(x, s));
             const Tensor out = arrays.make(x, {s.N, s.I});
-            backend.gelu_forward(out, arrays.make(x, {s.N, s.I}, Inputs(x, s).pre), gelu);
+            backend.run(GeluForward{
+                .out = out, .pre = arrays.make(x, {s.N, s.I}, Inputs(x, s).pre), .gelu = gelu});
             return {arrays.output("out", out)};
           },
           [=]() -> Outputs {
@@ -100,8 +107,9 @@ OpCase backward_input(DType x, Shape s) {
             const Inputs in(x, s);
             Arrays arrays(backend, workspace(x, s));
             const Tensor dinp = arrays.make(x, {s.N, s.I});
-            backend.linear_backward_input(dinp, arrays.make(x, {s.N, s.O}, in.dout),
-                                          arrays.make(x, {s.O, s.I}, in.weight));
+            backend.run(LinearBackwardInput{.dinp = dinp,
+                                            .dout = arrays.make(x, {s.N, s.O}, in.dout),
+                                            .weight = arrays.make(x, {s.O, s.I}, in.weight)});
             return {arrays.output("dinp", dinp)};
           },
           [=]() -> Outputs {
@@ -125,10 +133,14 @@ OpCase gelu_backward_input(DType x, Shape s, Gelu gelu, bool with_bias, bool acc
             Arrays arrays(backend, workspace(x, s));
             const Tensor dpre = arrays.make(x, {s.N, s.I});
             const Tensor dbias = arrays.make(DType::kFloat32, {s.I}, in.dpre_sums);
-            backend.linear_gelu_backward_input(
-                dpre, with_bias ? dbias : Tensor(), arrays.make(x, {s.N, s.O}, in.dout),
-                arrays.make(x, {s.O, s.I}, in.weight),
-                arrays.make(x, {s.N, s.I}, scaled(in.pre, scale)), gelu, accumulate);
+            backend.run(
+                LinearGeluBackwardInput{.dpre = dpre,
+                                        .dbias = with_bias ? dbias : Tensor(),
+                                        .dout = arrays.make(x, {s.N, s.O}, in.dout),
+                                        .weight = arrays.make(x, {s.O, s.I}, in.weight),
+                                        .pre = arrays.make(x, {s.N, s.I}, scaled(in.pre, scale)),
+                                        .gelu = gelu,
+                                        .accumulate = accumulate});
             Output sums = arrays.output("dbias", dbias);
             if (with_bias) sums.dtype = x;  // They may be those of rounded numbers.
             return {arrays.output("dpre", dpre), sums};
@@ -156,9 +168,11 @@ OpCase backward_weight(DType x, Shape s, bool with_bias, bool accumulate) {
             Arrays arrays(backend, workspace(x, s));
             const Tensor dweight = arrays.make(DType::kFloat32, {s.O, s.I}, in.dweight);
             const Tensor dbias = arrays.make(DType::kFloat32, {s.O}, in.dbias);
-            backend.linear_backward_weight(dweight, with_bias ? dbias : Tensor(),
-                                           arrays.make(x, {s.N, s.O}, in.dout),
-                                           arrays.make(x, {s.N, s.I}, in.inp), accumulate);
+            backend.run(LinearBackwardWeight{.dweight = dweight,
+                                             .dbias = with_bias ? dbias : Tensor(),
+                                             .dout = arrays.make(x, {s.N, s.O}, in.dout),
+                                             .inp = arrays.make(x, {s.N, s.I}, in.inp),
+                                             .accumulate = accumulate});
             return {arrays.output("dweight", dweight), arrays.output("dbias", dbias)};
           },
           [=]() -> Outputs {
@@ -195,8 +209,9 @@ OpCase product_that_overflows(Shape s) {
           [=](Backend& backend) -> Outputs {
             Arrays arrays(backend, workspace(x, s));
             const Tensor out = arrays.make(x, {s.N, s.O});
-            backend.linear_forward(out, arrays.make(x, {s.N, s.I}, inp),
-                                   arrays.make(x, {s.O, s.I}, weight_of()), {});
+            backend.run(LinearForward{.out = out,
+                                      .inp = arrays.make(x, {s.N, s.I}, inp),
+                                      .weight = arrays.make(x, {s.O, s.I}, weight_of())});
             return {with_huge_for_infinite(arrays.output("out", out))};
           },
           [=]() -> Outputs {
@@ -212,17 +227,18 @@ std::string glu_name(const char* operation, DType x, const Shape& s, Glu glu) {
 }
 
 OpCase glu_forward(DType x, Shape s, Glu glu) {
-  return {glu_name("glu_forward", x, s, glu),
-          [=](Backend& backend) -> Outputs {
-            Arrays arrays(backend, workspace(x, s));
-            const Tensor out = arrays.make(x, {s.N, s.O});
-            const Values pre = random_values(s.N * 2 * s.O, 8, x, 3.0);
-            backend.glu_forward(out, arrays.make(x, {s.N, 2 * s.O}, pre), glu);
-            return {arrays.output("out", out)};
-          },
-          [=]() -> Outputs {
-            return {{"out", reference::glu(random_values(s.N * 2 * s.O, 8, x, 3.0), s.O, glu)}};
-          }};
+  return {
+      glu_name("glu_forward", x, s, glu),
+      [=](Backend& backend) -> Outputs {
+        Arrays arrays(backend, workspace(x, s));
+        const Tensor out = arrays.make(x, {s.N, s.O});
+        const Values pre = random_values(s.N * 2 * s.O, 8, x, 3.0);
+        backend.run(GluForward{.out = out, .pre = arrays.make(x, {s.N, 2 * s.O}, pre), .glu = glu});
+        return {arrays.output("out", out)};
+      },
+      [=]() -> Outputs {
+        return {{"out", reference::glu(random_values(s.N * 2 * s.O, 8, x, 3.0), s.O, glu)}};
+      }};
 }
 
 OpCase glu_backward(DType x, Shape s, Glu glu) {
@@ -231,8 +247,10 @@ OpCase glu_backward(DType x, Shape s, Glu glu) {
             Arrays arrays(backend, workspace(x, s));
             const Tensor dpre = arrays.make(x, {s.N, 2 * s.O});
             const Values pre = random_values(s.N * 2 * s.O, 8, x, 3.0);
-            backend.glu_backward(dpre, arrays.make(x, {s.N, s.O}, Inputs(x, s).dout),
-                                 arrays.make(x, {s.N, 2 * s.O}, pre), glu);
+            backend.run(GluBackward{.dpre = dpre,
+                                    .dout = arrays.make(x, {s.N, s.O}, Inputs(x, s).dout),
+                                    .pre = arrays.make(x, {s.N, 2 * s.O}, pre),
+                                    .glu = glu});
             return {arrays.output("dpre", dpre)};
           },
           [=]() -> Outputs {

@@ -32,29 +32,34 @@ struct Inputs {
 OpCase cross_entropy(DType x, Shape s, bool with_mask, bool with_gradient) {
   const std::string name =
       shape_name(x, s) + (with_mask ? "_mask" : "") + (with_gradient ? "_gradient" : "");
-  return {
-      name,
-      [=](Backend& backend) -> Outputs {
-        const Inputs in(x, s);
-        Arrays arrays(backend, {.B = 1, .T = s.N, .Vp = s.Vp, .x = x});
-        const Tensor losses = arrays.make(DType::kFloat32, {s.N});
-        const Tensor logits = arrays.make(x, {s.N, s.Vp}, in.logits);
-        backend.cross_entropy(losses, logits, arrays.make(DType::kInt32, {s.N}, in.targets),
-                              with_mask ? arrays.make(DType::kFloat32, {s.N}, in.mask) : Tensor(),
-                              s.V, kGradientScale, with_gradient);
-        return {arrays.output("losses", losses), arrays.output("logits", logits)};
-      },
-      [=]() -> Outputs {
-        const Inputs in(x, s);
-        const Values mask = with_mask ? in.mask : Values(static_cast<size_t>(s.N), 1.0);
-        Values dlosses(mask);
-        for (double& value : dlosses) value *= static_cast<double>(kGradientScale);
-        const auto f = [&](const Values& logits) {
-          return reference::cross_entropy(logits, in.targets, s.Vp, s.V);
-        };
-        return {{"losses", reference::multiply(f(in.logits), mask)},
+  return {name,
+          [=](Backend& backend) -> Outputs {
+            const Inputs in(x, s);
+            Arrays arrays(backend, {.B = 1, .T = s.N, .Vp = s.Vp, .x = x});
+            const Tensor losses = arrays.make(DType::kFloat32, {s.N});
+            const Tensor logits = arrays.make(x, {s.N, s.Vp}, in.logits);
+            backend.run(CrossEntropy{
+                .losses = losses,
+                .logits = logits,
+                .targets = arrays.make(DType::kInt32, {s.N}, in.targets),
+                .loss_mask = with_mask ? arrays.make(DType::kFloat32, {s.N}, in.mask) : Tensor(),
+                .vocabulary_size = s.V,
+                .gradient_scale = kGradientScale,
+                .writes_gradient = with_gradient});
+            return {arrays.output("losses", losses), arrays.output("logits", logits)};
+          },
+          [=]() -> Outputs {
+            const Inputs in(x, s);
+            const Values mask = with_mask ? in.mask : Values(static_cast<size_t>(s.N), 1.0);
+            Values dlosses(mask);
+            for (double& value : dlosses) value *= static_cast<double>(kGradientScale);
+            const auto f = [&](const Values& logits) {
+              return reference::cross_entropy(logits, in.targets, s.Vp, s.V);
+            };
+            return {
+                {"losses", reference::multiply(f(in.logits), mask)},
                 {"logits", with_gradient ? reference::gradient(f, in.logits, dlosses) : in.logits}};
-      }};
+          }};
 }
 
 // A loss scale that is too large must make gradients infinite, for which the step is skipped. Words are likely
@@ -73,7 +78,12 @@ OpCase cross_entropy_that_overflows(Shape s) {
             const Tensor losses = arrays.make(DType::kFloat32, {s.N});
             const Tensor logits = arrays.make(x, {s.N, s.Vp}, logits_of());
             const Tensor targets = arrays.make(DType::kInt32, {s.N}, random_ids(s.N, 2, s.V));
-            backend.cross_entropy(losses, logits, targets, {}, s.V, kLossScale, true);
+            backend.run(CrossEntropy{.losses = losses,
+                                     .logits = logits,
+                                     .targets = targets,
+                                     .vocabulary_size = s.V,
+                                     .gradient_scale = kLossScale,
+                                     .writes_gradient = true});
             return {arrays.output("losses", losses),
                     with_huge_for_infinite(arrays.output("logits", logits))};
           },
@@ -113,14 +123,25 @@ OpCase sharded_cross_entropy(DType x, Shape s, int64_t num_ranks, bool with_mask
             for (int64_t rank = 0; rank < num_ranks; ++rank) {
               logits.push_back(arrays.make(x, {s.N, columns}, shard(in.logits, rank)));
               const Tensor own(statistics.as<float>() + rank * s.N * 3, DType::kFloat32, {s.N, 3});
-              backend.cross_entropy_statistics(own, logits.back(), targets, rank * columns, s.V);
+              backend.run(CrossEntropyStatistics{.statistics = own,
+                                                 .logits = logits.back(),
+                                                 .targets = targets,
+                                                 .first_word = rank * columns,
+                                                 .vocabulary_size = s.V});
             }
             Outputs outputs;
             for (int64_t rank = 0; rank < num_ranks; ++rank) {
               const Tensor losses = arrays.make(DType::kFloat32, {s.N});
               const Tensor own = logits[static_cast<size_t>(rank)];
-              backend.cross_entropy_gradient(losses, own, statistics, targets, mask, rank * columns,
-                                             s.V, kGradientScale, true);
+              backend.run(CrossEntropyGradient{.losses = losses,
+                                               .logits = own,
+                                               .statistics = statistics,
+                                               .targets = targets,
+                                               .loss_mask = mask,
+                                               .first_word = rank * columns,
+                                               .vocabulary_size = s.V,
+                                               .gradient_scale = kGradientScale,
+                                               .writes_gradient = true});
               outputs.push_back(arrays.output("losses " + std::to_string(rank), losses));
               outputs.push_back(arrays.output("logits " + std::to_string(rank), own));
             }
@@ -153,7 +174,9 @@ OpCase sample_losses(int64_t B, int64_t T, bool with_mask) {
         Arrays arrays(backend, {.B = B, .T = T});
         const Tensor out = arrays.make(DType::kFloat32, {B});
         const Tensor mask = with_mask ? arrays.make(DType::kFloat32, {B, T}, mask_of()) : Tensor();
-        backend.sample_losses(out, arrays.make(DType::kFloat32, {B, T}, losses_of()), mask);
+        backend.run(SampleLosses{.out = out,
+                                 .losses = arrays.make(DType::kFloat32, {B, T}, losses_of()),
+                                 .loss_mask = mask});
         return {arrays.output("out", out)};
       },
       [=]() -> Outputs {
@@ -176,8 +199,10 @@ OpCase sum(int64_t n, bool accumulate) {
             Arrays arrays(backend, {.B = 1, .T = n});
             const Tensor out = arrays.make(DType::kFloat32, {1}, {kBefore});
             const Values inp = random_values(n, 1, DType::kFloat32);
-            backend.sum(out, arrays.make(DType::kFloat32, {n}, inp), static_cast<float>(kScale),
-                        accumulate);
+            backend.run(Sum{.out = out,
+                            .inp = arrays.make(DType::kFloat32, {n}, inp),
+                            .scale = static_cast<float>(kScale),
+                            .accumulate = accumulate});
             return {arrays.output("out", out)};
           },
           [=]() -> Outputs {
@@ -195,7 +220,7 @@ OpCase sum_in_place() {
             Arrays arrays(backend, {.B = 1, .T = 1});
             const Tensor two = arrays.make(DType::kFloat32, {2}, {3.0, 5.0});
             const Tensor second(two.as<float>() + 1, DType::kFloat32, {1});
-            backend.sum(second, second, 0.5F, false);
+            backend.run(Sum{.out = second, .inp = second, .scale = 0.5F, .accumulate = false});
             return {arrays.output("two", two)};
           },
           [=]() -> Outputs {

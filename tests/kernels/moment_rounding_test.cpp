@@ -1,5 +1,5 @@
 // Rounding at random keeps the mean, and its random numbers follow from seed, step and place.
-#include "kernels/moment_rounding.h"
+#include "kernels/numbers/moment_rounding.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <limits>
 #include <set>
 
-#include "kernels/bfloat16.h"
+#include "kernels/numbers/bfloat16.h"
 
 namespace weft {
 namespace {

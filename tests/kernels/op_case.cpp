@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/bfloat16.h"
-#include "kernels/checks/check_shapes.h"
-#include "kernels/float16.h"
-#include "kernels/float8.h"
-#include "kernels/philox.h"
+#include "kernels/numbers/bfloat16.h"
+#include "kernels/numbers/float16.h"
+#include "kernels/numbers/float8.h"
+#include "kernels/numbers/philox.h"
 
 namespace weft::test {
 

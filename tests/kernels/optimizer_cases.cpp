@@ -3,9 +3,9 @@
 #include <bit>
 #include <cmath>
 
-#include "kernels/bfloat16.h"
-#include "kernels/moment_rounding.h"
-#include "kernels/split_master.h"
+#include "kernels/numbers/bfloat16.h"
+#include "kernels/numbers/moment_rounding.h"
+#include "kernels/numbers/split_master.h"
 #include "tests/kernels/op_case.h"
 
 namespace weft::test {
@@ -20,7 +20,7 @@ OpCase zero(DType x, int64_t n) {
             Arrays arrays(backend, {});
             const Tensor tensor = arrays.make(x, {n}, random_values(n, 1, x));
             // The last element is not part of the call and must stay.
-            backend.zero(Tensor(tensor.data(), x, {n - 1}));
+            backend.run(Zero{.out = Tensor(tensor.data(), x, {n - 1})});
             return {arrays.output("tensor", tensor)};
           },
           [=]() -> Outputs {
@@ -35,7 +35,7 @@ OpCase cast(DType to, DType from, int64_t n) {
           [=](Backend& backend) -> Outputs {
             Arrays arrays(backend, {});
             const Tensor dst = arrays.make(to, {n});
-            backend.cast(dst, arrays.make(from, {n}, random_values(n, 1, from)));
+            backend.run(Cast{.dst = dst, .src = arrays.make(from, {n}, random_values(n, 1, from))});
             return {arrays.output("dst", dst)};
           },
           [=]() -> Outputs {
@@ -52,7 +52,7 @@ OpCase cast_to_fp16_at_its_limits() {
             Arrays arrays(backend, {});
             const auto n = static_cast<int64_t>(from.size());
             const Tensor dst = arrays.make(DType::kFloat16, {n});
-            backend.cast(dst, arrays.make(kSingle, {n}, from));
+            backend.run(Cast{.dst = dst, .src = arrays.make(kSingle, {n}, from)});
             return {with_huge_for_infinite(arrays.output("dst", dst))};
           },
           [=]() -> Outputs {
@@ -65,7 +65,8 @@ OpCase sum_of_squares(int64_t n) {
           [=](Backend& backend) -> Outputs {
             Arrays arrays(backend, {});
             const Tensor out = arrays.make(kSingle, {1});
-            backend.sum_of_squares(out, arrays.make(kSingle, {n}, random_values(n, 1, kSingle)));
+            backend.run(SumOfSquares{
+                .out = out, .inp = arrays.make(kSingle, {n}, random_values(n, 1, kSingle))});
             return {arrays.output("out", out)};
           },
           [=]() -> Outputs {
@@ -80,8 +81,9 @@ OpCase clip_coefficient(const std::string& what, double norm, double max_norm) {
           [=](Backend& backend) -> Outputs {
             Arrays arrays(backend, {});
             const Tensor clip = arrays.make(kSingle, {2});
-            backend.clip_coefficient(clip, arrays.make(kSingle, {1}, {norm * norm}),
-                                     static_cast<float>(max_norm));
+            backend.run(ClipCoefficient{.clip = clip,
+                                        .sum_of_squares = arrays.make(kSingle, {1}, {norm * norm}),
+                                        .max_norm = static_cast<float>(max_norm)});
             return {arrays.output("clip", clip)};
           },
           [=]() -> Outputs {
@@ -117,7 +119,8 @@ AdamW adamw_args(Arrays& arrays, Backend& backend, DType x, DType moments, const
   args.param = x == kSingle ? fp32_masters : arrays.make(x, {n});
   if (x == DType::kBFloat16) {
     args.remainder = arrays.make(DType::kUInt8, {remainder_bytes(n)});
-    backend.split_masters(args.param, args.remainder, fp32_masters);
+    backend.run(
+        SplitMasters{.param = args.param, .remainder = args.remainder, .master = fp32_masters});
   } else {
     args.master = fp32_masters;
   }
@@ -146,14 +149,14 @@ void make_updates(Arrays& arrays, Backend& backend, AdamW& args) {
   for (args.step = 1; args.step <= num_steps(args.m.dtype()); ++args.step) {
     const auto stream = static_cast<uint64_t>(10 + args.step);
     args.grad = arrays.make(kSingle, {n}, random_values(n, stream, kSingle));
-    backend.adamw(args);
+    backend.run(args);
   }
 }
 
 Tensor masters_of(Arrays& arrays, Backend& backend, const AdamW& args) {
   if (!args.remainder) return args.master;
   const Tensor masters = arrays.make(kSingle, {args.param.num_elements()});
-  backend.join_masters(masters, args.param, args.remainder);
+  backend.run(JoinMasters{.master = masters, .param = args.param, .remainder = args.remainder});
   return masters;
 }
 

@@ -74,16 +74,30 @@ TEST(CudaLoss, NotANumberAmongTheLogitsReachesTheLoss) {
     const Tensor losses = arrays.make(DType::kFloat32, {1});
     for (const auto& [name, row] : rows) {
       for (const bool gradient : {false, true}) {
-        backend->cross_entropy(losses, arrays.make(x, {1, kColumns}, row), targets, {}, kWords,
-                               1.0F, gradient);
+        backend->run(CrossEntropy{.losses = losses,
+                                  .logits = arrays.make(x, {1, kColumns}, row),
+                                  .targets = targets,
+                                  .vocabulary_size = kWords,
+                                  .gradient_scale = 1.0F,
+                                  .writes_gradient = gradient});
         EXPECT_TRUE(std::isnan(arrays.read(losses)[0])) << type_name(x) << ", " << name;
       }
       const Tensor logits = arrays.make(x, {1, kColumns}, row);
       const Tensor statistics = arrays.make(DType::kFloat32, {1, 1, 3});
       const Tensor own(statistics.data(), DType::kFloat32, {1, 3});
-      backend->cross_entropy_statistics(own, logits, targets, 0, kWords);
-      backend->cross_entropy_gradient(losses, logits, statistics, targets, {}, 0, kWords, 1.0F,
-                                      true);
+      backend->run(CrossEntropyStatistics{.statistics = own,
+                                          .logits = logits,
+                                          .targets = targets,
+                                          .first_word = 0,
+                                          .vocabulary_size = kWords});
+      backend->run(CrossEntropyGradient{.losses = losses,
+                                        .logits = logits,
+                                        .statistics = statistics,
+                                        .targets = targets,
+                                        .first_word = 0,
+                                        .vocabulary_size = kWords,
+                                        .gradient_scale = 1.0F,
+                                        .writes_gradient = true});
       EXPECT_TRUE(std::isnan(arrays.read(losses)[0])) << type_name(x) << ", sharded, " << name;
     }
   }
@@ -117,18 +131,19 @@ TEST(CudaAttention, ResultsOfALargeBatchAreThoseOfEachRowAlone) {
       const auto at = [b](const Tensor& t, int64_t bytes_of_row) {
         return static_cast<void*>(static_cast<char*>(t.data()) + b * bytes_of_row);
       };
-      Attention args = {.out = Tensor(at(out, row * 2), kX, {count, kT, kH, D}),
-                        .lse = Tensor(at(lse, kH * kT * 4), DType::kFloat32, {count, kH, kT}),
-                        .kept = Tensor(at(kept, kH * words * 4), DType::kInt32, {count, kH, words}),
-                        .qkv = Tensor(at(qkv, row * 6), kX, {count, kT, kH, 3, D}),
-                        .scale = 1.0F / std::sqrt(static_cast<float>(D)),
-                        .dropout = {.p = p,
-                                    .seed = 3,
-                                    .stream = 1,
-                                    .first_element = static_cast<uint64_t>(b * kH * 32 * words)}};
+      AttentionForward args = {
+          .out = Tensor(at(out, row * 2), kX, {count, kT, kH, D}),
+          .lse = Tensor(at(lse, kH * kT * 4), DType::kFloat32, {count, kH, kT}),
+          .kept = Tensor(at(kept, kH * words * 4), DType::kInt32, {count, kH, words}),
+          .qkv = Tensor(at(qkv, row * 6), kX, {count, kT, kH, 3, D}),
+          .scale = 1.0F / std::sqrt(static_cast<float>(D)),
+          .dropout = {.p = p,
+                      .seed = 3,
+                      .stream = 1,
+                      .first_element = static_cast<uint64_t>(b * kH * 32 * words)}};
       if (has_documents)
         args.document_bounds = Tensor(at(bounds, kT * 8), DType::kInt32, {count, kT, 2});
-      backend->attention_forward(args);
+      backend->run(args);
     };
     const auto results = [&] { return std::pair(arrays.read(out), arrays.read(lse)); };
     for (const float p : {0.0F, 0.1F}) {
@@ -136,8 +151,8 @@ TEST(CudaAttention, ResultsOfALargeBatchAreThoseOfEachRowAlone) {
         for (int64_t b = 0; b < kB; ++b) forward(b, 1, p, has_documents);
         const auto alone = results();
         for (int repeat = 0; repeat < 2; ++repeat) {
-          backend->zero(out);
-          backend->zero(lse);
+          backend->run(Zero{.out = out});
+          backend->run(Zero{.out = lse});
           forward(0, kB, p, has_documents);
           EXPECT_TRUE(alone == results())
               << "D " << D << ", dropout " << p << ", documents " << has_documents;
@@ -187,33 +202,33 @@ TEST(CudaAttention, GradientsOfALargeBatchAreThoseOfEachRowAlone) {
       const Tensor out = arrays.make(kX, {s.B, s.T, s.H, s.D});
       const Tensor lse = arrays.make(DType::kFloat32, {s.B, s.H, s.T});
       const Tensor kept = arrays.make(DType::kInt32, {s.B, s.H, attention_mask_words(s.T)});
-      backend->attention_forward({.out = out,
-                                  .lse = lse,
-                                  .kept = kept,
-                                  .qkv = qkv,
-                                  .document_bounds = has_documents ? bounds : Tensor(),
-                                  .scale = scale,
-                                  .dropout = {.p = p, .seed = 3, .stream = 1}});
+      backend->run(AttentionForward{.out = out,
+                                    .lse = lse,
+                                    .kept = kept,
+                                    .qkv = qkv,
+                                    .document_bounds = has_documents ? bounds : Tensor(),
+                                    .scale = scale,
+                                    .dropout = {.p = p, .seed = 3, .stream = 1}});
       // The gradients of `count` rows from row `b` on.
       const auto backward = [&](const Tensor& dqkv, int64_t b, int64_t count, const Tensor& bias) {
         const auto at = [](const Tensor& t, int64_t bytes) {
           return static_cast<void*>(static_cast<char*>(t.data()) + bytes);
         };
-        backend->attention_backward(
-            {.dqkv = Tensor(at(dqkv, b * row * 6), kX, {count, s.T, s.H, 3, s.D}),
-             .dout = Tensor(at(dout, b * row * 2), kX, {count, s.T, s.H, s.D}),
-             .out = Tensor(at(out, b * row * 2), kX, {count, s.T, s.H, s.D}),
-             .lse = Tensor(at(lse, b * s.H * s.T * 4), DType::kFloat32, {count, s.H, s.T}),
-             .kept = Tensor(at(kept, b * words * 4), DType::kInt32,
-                            {count, s.H, attention_mask_words(s.T)}),
-             .qkv = Tensor(at(qkv, b * row * 6), kX, {count, s.T, s.H, 3, s.D}),
-             .document_bounds =
-                 has_documents ? Tensor(at(bounds, b * s.T * 8), DType::kInt32, {count, s.T, 2})
-                               : Tensor(),
-             .scale = scale,
-             .dropout_p = p,
-             .dqkv_bias = bias,
-             .accumulate = b > 0});
+        backend->run(AttentionBackward{
+            .dqkv = Tensor(at(dqkv, b * row * 6), kX, {count, s.T, s.H, 3, s.D}),
+            .dout = Tensor(at(dout, b * row * 2), kX, {count, s.T, s.H, s.D}),
+            .out = Tensor(at(out, b * row * 2), kX, {count, s.T, s.H, s.D}),
+            .lse = Tensor(at(lse, b * s.H * s.T * 4), DType::kFloat32, {count, s.H, s.T}),
+            .kept = Tensor(at(kept, b * words * 4), DType::kInt32,
+                           {count, s.H, attention_mask_words(s.T)}),
+            .qkv = Tensor(at(qkv, b * row * 6), kX, {count, s.T, s.H, 3, s.D}),
+            .document_bounds = has_documents
+                                   ? Tensor(at(bounds, b * s.T * 8), DType::kInt32, {count, s.T, 2})
+                                   : Tensor(),
+            .scale = scale,
+            .dropout_p = p,
+            .dqkv_bias = bias,
+            .accumulate = b > 0});
       };
       const Tensor together = arrays.make(kX, {s.B, s.T, s.H, 3, s.D});
       const Tensor alone = arrays.make(kX, {s.B, s.T, s.H, 3, s.D});

@@ -76,13 +76,13 @@ OpCase rotate(DType x, Shape s, Rotation r) {
             const Values bounds = document_bounds(r.documents, s.B, s.T);
             const Tensor qkv =
                 arrays.make(x, {s.B, s.T, s.G, s.R + 2, s.D}, random_values(s.grouped(), 1, x));
-            backend.rotate(
-                {.qkv = qkv,
-                 .angles = arrays.make(DType::kFloat32, {s.T + 1, 2, r.num_pairs}, angles_of(s, r)),
-                 .document_bounds =
-                     bounds.empty() ? Tensor() : arrays.make(DType::kInt32, {s.B, s.T, 2}, bounds),
-                 .interleaved = r.interleaved,
-                 .inverse = r.inverse});
+            backend.run(Rotary{
+                .qkv = qkv,
+                .angles = arrays.make(DType::kFloat32, {s.T + 1, 2, r.num_pairs}, angles_of(s, r)),
+                .document_bounds =
+                    bounds.empty() ? Tensor() : arrays.make(DType::kInt32, {s.B, s.T, 2}, bounds),
+                .interleaved = r.interleaved,
+                .inverse = r.inverse});
             return {arrays.output("qkv", qkv)};
           },
           [=]() -> Outputs {
@@ -102,8 +102,9 @@ OpCase expand(DType x, Shape s) {
           [=](Backend& backend) -> Outputs {
             Arrays arrays(backend, workspace(x, s));
             const Tensor out = arrays.make(x, {s.B, s.T, s.G * s.R, 3, s.D});
-            backend.expand_groups(out, arrays.make(x, {s.B, s.T, s.G, s.R + 2, s.D},
-                                                   random_values(s.grouped(), 1, x)));
+            backend.run(ExpandGroups{.expanded = out,
+                                     .grouped = arrays.make(x, {s.B, s.T, s.G, s.R + 2, s.D},
+                                                            random_values(s.grouped(), 1, x))});
             return {arrays.output("expanded", out)};
           },
           [=]() -> Outputs {
@@ -120,8 +121,9 @@ OpCase sum(DType x, Shape s) {
           [=](Backend& backend) -> Outputs {
             Arrays arrays(backend, workspace(x, s));
             const Tensor out = arrays.make(x, {s.B, s.T, s.G, s.R + 2, s.D});
-            backend.sum_groups(out, arrays.make(x, {s.B, s.T, s.G * s.R, 3, s.D},
-                                                random_values(s.expanded(), 2, x)));
+            backend.run(SumGroups{.grouped = out,
+                                  .expanded = arrays.make(x, {s.B, s.T, s.G * s.R, 3, s.D},
+                                                          random_values(s.expanded(), 2, x))});
             return {arrays.output("grouped", out)};
           },
           [=]() -> Outputs {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/philox.h"
+#include "kernels/numbers/philox.h"
 
 namespace weft::test::reference {
 

@@ -97,7 +97,7 @@ Outputs run_forward(Backend& backend, DType x, const Shape& s, const Parts& o) {
   const Inputs in(x, s, o);
   const DType r = o.stream(x);
   Arrays arrays(backend, workspace(x, s, o));
-  ResidualNorm args;
+  ResidualNormForward args;
   args.epsilon = kEpsilon;
   args.dropout = dropout_of(o.p);
   args.bias_period = o.period;
@@ -118,7 +118,7 @@ Outputs run_forward(Backend& backend, DType x, const Shape& s, const Parts& o) {
       args.bias = arrays.make(x, {s.C}, in.bias);
     }
   }
-  backend.residual_norm_forward(args);
+  backend.run(args);
   Outputs outputs;
   if (o.branch) outputs.push_back(arrays.output("residual_out", args.residual_out));
   if (o.norm) {
@@ -188,7 +188,7 @@ Outputs run_backward(Backend& backend, DType x, const Shape& s, const Parts& o) 
     args.rstd = arrays.make(DType::kFloat32, {s.N}, in.normalised.rstd);
     args.weight = arrays.make(x, {s.C}, in.weight);
   }
-  backend.residual_norm_backward(args);
+  backend.run(args);
   Outputs outputs{arrays.output("dresidual", args.dresidual)};
   if (args.dbranch) outputs.push_back(arrays.output("dbranch", args.dbranch));
   // The sums are those of the stored rows, which may be neighbours in bf16.

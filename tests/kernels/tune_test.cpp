@@ -41,15 +41,24 @@ Outputs run_products(Backend& backend, DType x = kShape.x) {
   const Tensor weight = arrays.make(x, {F, C}, random_values(F * C, 2, x, 0.1));
   const Tensor bias = arrays.make(x, {F}, random_values(F, 3, x));
   const Tensor pre = arrays.make(x, {N, F}), out = arrays.make(x, {N, F});
-  backend.linear_gelu_forward(out, pre, inp, weight, bias, Gelu::kTanh);
+  backend.run(LinearGeluForward{
+      .out = out, .pre = pre, .inp = inp, .weight = weight, .bias = bias, .gelu = Gelu::kTanh});
   const Tensor weight2 = arrays.make(x, {C, F}, random_values(F * C, 4, x, 0.1));
   const Tensor out2 = arrays.make(x, {N, C}), dpre = arrays.make(x, {N, F});
-  backend.linear_forward(out2, out, weight2, {});
+  backend.run(LinearForward{.out = out2, .inp = out, .weight = weight2});
   const Tensor dweight = arrays.make(DType::kFloat32, {F, C});
   const Tensor dbias = arrays.make(DType::kFloat32, {F});
-  backend.linear_gelu_backward_input(dpre, dbias, inp, weight2, pre, Gelu::kTanh, false);
-  backend.linear_backward_weight(dweight, {}, dpre, inp, false);
-  backend.linear_backward_weight(dweight, {}, dpre, inp, true);
+  backend.run(LinearGeluBackwardInput{.dpre = dpre,
+                                      .dbias = dbias,
+                                      .dout = inp,
+                                      .weight = weight2,
+                                      .pre = pre,
+                                      .gelu = Gelu::kTanh,
+                                      .accumulate = false});
+  backend.run(
+      LinearBackwardWeight{.dweight = dweight, .dout = dpre, .inp = inp, .accumulate = false});
+  backend.run(
+      LinearBackwardWeight{.dweight = dweight, .dout = dpre, .inp = inp, .accumulate = true});
   return {arrays.output("out", out), arrays.output("out2", out2), arrays.output("dpre", dpre),
           arrays.output("dweight", dweight), arrays.output("dbias", dbias)};
 }
@@ -147,10 +156,14 @@ TEST_F(TuneTest, GeluBesideAProductHasTheBitsOfItsKernel) {
     Arrays arrays(*backend, {.B = 1, .T = N, .C = C, .F = F, .x = x});
     const Tensor out = arrays.make(x, {N, F}), pre = arrays.make(x, {N, F});
     const Tensor again = arrays.make(x, {N, F});
-    backend->linear_gelu_forward(out, pre, arrays.make(x, {N, C}, random_values(N * C, 1, x)),
-                                 arrays.make(x, {F, C}, random_values(F * C, 2, x, 0.3)),
-                                 arrays.make(x, {F}, random_values(F, 3, x)), Gelu::kTanh);
-    backend->gelu_forward(again, pre, Gelu::kTanh);
+    backend->run(
+        LinearGeluForward{.out = out,
+                          .pre = pre,
+                          .inp = arrays.make(x, {N, C}, random_values(N * C, 1, x)),
+                          .weight = arrays.make(x, {F, C}, random_values(F * C, 2, x, 0.3)),
+                          .bias = arrays.make(x, {F}, random_values(F, 3, x)),
+                          .gelu = Gelu::kTanh});
+    backend->run(GeluForward{.out = again, .pre = pre, .gelu = Gelu::kTanh});
     EXPECT_EQ(arrays.output("out", out).values, arrays.output("again", again).values);
   }
 }
@@ -192,11 +205,21 @@ TEST_F(TuneTest, LargeProductsAreRightAndRepeat) {
     const Tensor device_inp = arrays.make(x, {N, C}, inp);
     const Tensor out = arrays.make(x, {N, F}), dweight = arrays.make(DType::kFloat32, {F, C});
     const Tensor dbias = arrays.make(DType::kFloat32, {F});
-    backend.linear_forward(out, device_inp, arrays.make(x, {F, C}, weight),
-                           arrays.make(x, {F}, bias));
+    backend.run(LinearForward{.out = out,
+                              .inp = device_inp,
+                              .weight = arrays.make(x, {F, C}, weight),
+                              .bias = arrays.make(x, {F}, bias)});
     const Tensor device_dout = arrays.make(x, {N, F}, dout);
-    backend.linear_backward_weight(dweight, dbias, device_dout, device_inp, false);
-    backend.linear_backward_weight(dweight, dbias, device_dout, device_inp, true);
+    backend.run(LinearBackwardWeight{.dweight = dweight,
+                                     .dbias = dbias,
+                                     .dout = device_dout,
+                                     .inp = device_inp,
+                                     .accumulate = false});
+    backend.run(LinearBackwardWeight{.dweight = dweight,
+                                     .dbias = dbias,
+                                     .dout = device_dout,
+                                     .inp = device_inp,
+                                     .accumulate = true});
     return Outputs{arrays.output("out", out), arrays.output("dweight", dweight),
                    arrays.output("dbias", dbias)};
   };

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/elements.h"
-#include "kernels/philox.h"
+#include "kernels/numbers/elements.h"
+#include "kernels/numbers/philox.h"
 #include "trainer/data/document_bounds.h"
 #include "trainer/step/trainer.h"
 #ifdef WEFT_TEST_CUDA

@@ -13,23 +13,22 @@ namespace {
 class RecordingBackend final : public ForwardingBackend {
  public:
   using ForwardingBackend::ForwardingBackend;
-  void embedding_forward(Tensor out, Tensor tokens, Tensor word, int64_t first) override {
-    const auto* ids = tokens.as<const int32_t>();
-    passes.push_back({{ids, ids + tokens.num_elements()}, false});
-    ForwardingBackend::embedding_forward(out, tokens, word, first);
+  using ForwardingBackend::run;
+  void run(const EmbeddingForward& op) override {
+    const auto* ids = op.tokens.as<const int32_t>();
+    passes.push_back({{ids, ids + op.tokens.num_elements()}, false});
+    ForwardingBackend::run(op);
   }
-  void cross_entropy(Tensor losses, Tensor logits, Tensor targets, Tensor mask, int64_t vocabulary,
-                     float gradient_scale, bool gradient) override {
-    if (mask) {
-      const auto* values = mask.as<const float>();
-      passes.back().mask.assign(values, values + mask.num_elements());
+  void run(const CrossEntropy& op) override {
+    if (op.loss_mask) {
+      const auto* values = op.loss_mask.as<const float>();
+      passes.back().mask.assign(values, values + op.loss_mask.num_elements());
     }
-    ForwardingBackend::cross_entropy(losses, logits, targets, mask, vocabulary, gradient_scale,
-                                     gradient);
+    ForwardingBackend::run(op);
   }
-  void embedding_backward(Tensor dword, Tensor dout, Tensor tokens, int64_t first) override {
+  void run(const EmbeddingBackward& op) override {
     passes.back().trains = true;
-    ForwardingBackend::embedding_backward(dword, dout, tokens, first);
+    ForwardingBackend::run(op);
   }
 };
 

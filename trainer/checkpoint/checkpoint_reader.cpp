@@ -7,7 +7,7 @@
 
 #include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/format/soundness/xxh3.h"
-#include "kernels/elements.h"
+#include "kernels/numbers/elements.h"
 #include "trainer/checkpoint/checkpoint_folder.h"
 
 namespace weft {

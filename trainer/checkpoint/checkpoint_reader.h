@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/tensor.h"
+#include "kernels/numbers/tensor.h"
 #include "trainer/checkpoint/manifest.h"
 #include "trainer/checkpoint/safetensors.h"
 

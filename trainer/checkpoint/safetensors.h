@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "indexed_dataset/base/storage/file_io.h"
-#include "kernels/tensor.h"
+#include "kernels/numbers/tensor.h"
 
 namespace weft {
 

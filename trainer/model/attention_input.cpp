@@ -35,16 +35,17 @@ void Model::fill_slopes() {
 
 void Model::rotate(Tensor qkv, const MicroBatch& batch, bool inverse) {
   if (shape_.rotary_size == 0) return;
-  backend_.rotate({.qkv = qkv,
-                   .angles = angles_,
-                   .document_bounds = shape_.restarts_positions ? batch.document_bounds : Tensor(),
-                   .interleaved = shape_.rotary_interleaved,
-                   .inverse = inverse});
+  backend_.run(
+      Rotary{.qkv = qkv,
+             .angles = angles_,
+             .document_bounds = shape_.restarts_positions ? batch.document_bounds : Tensor(),
+             .interleaved = shape_.rotary_interleaved,
+             .inverse = inverse});
 }
 
 Tensor Model::expanded(Tensor qkv) {
   if (groups_ == heads_) return qkv;
-  backend_.expand_groups(expanded_, qkv);
+  backend_.run(ExpandGroups{.expanded = expanded_, .grouped = qkv});
   return expanded_;
 }
 

@@ -23,22 +23,24 @@ void Model::backward_embedding(const MicroBatch& batch, bool accumulate) {
   if (shape_.has_embedding_norm) {
     const EmbeddingActivations& a = embeddings_[embedding_slot_];
     dwords = branch_output();
-    backend_.residual_norm_backward({.dresidual = dwords,
-                                     .dweight = gradients().embedding_ln_weight,
-                                     .dbias = gradients().embedding_ln_bias,
-                                     .dnormed = dbranch(),
-                                     .residual = a.words,
-                                     .mean = a.mean,
-                                     .rstd = a.rstd,
-                                     .weight = weights().embedding_ln_weight,
-                                     .accumulate = accumulate});
+    backend_.run(ResidualNormBackward{.dresidual = dwords,
+                                      .dweight = gradients().embedding_ln_weight,
+                                      .dbias = gradients().embedding_ln_bias,
+                                      .dnormed = dbranch(),
+                                      .residual = a.words,
+                                      .mean = a.mean,
+                                      .rstd = a.rstd,
+                                      .weight = weights().embedding_ln_weight,
+                                      .accumulate = accumulate});
   }
   // Where the head and the embedding share their weights, the head's gradient came first (and was
   // assigned on the first micro-batch), and the embedding's is added.
   const bool has_gradient_of_head = chunk().has_head && !shape_.unties_head;
-  if (!has_gradient_of_head && !accumulate) backend_.zero(gradients().word);
-  backend_.embedding_backward(gradients().word, embedded(gather_rows(dwords)), batch.tokens,
-                              first_word());
+  if (!has_gradient_of_head && !accumulate) backend_.run(Zero{.out = gradients().word});
+  backend_.run(EmbeddingBackward{.dword = gradients().word,
+                                 .dout = embedded(gather_rows(dwords)),
+                                 .tokens = batch.tokens,
+                                 .first_word = first_word()});
 }
 
 Tensor Model::gradient_of_final_ln() const {
@@ -46,13 +48,16 @@ Tensor Model::gradient_of_final_ln() const {
 }
 
 void Model::backward_head_input(Tokens tokens) {
-  backend_.linear_backward_input(slice(partials_of(gradient_of_final_ln()), tokens),
-                                 logits_of(tokens), weights().head);
+  backend_.run(LinearBackwardInput{.dinp = slice(partials_of(gradient_of_final_ln()), tokens),
+                                   .dout = logits_of(tokens),
+                                   .weight = weights().head});
 }
 
 void Model::backward_head_weight(Tokens tokens, bool accumulate) {
-  backend_.linear_backward_weight(gradients().head, Tensor(), logits_of(tokens),
-                                  slice(rows_gathered_last(final_ln_), tokens), accumulate);
+  backend_.run(LinearBackwardWeight{.dweight = gradients().head,
+                                    .dout = logits_of(tokens),
+                                    .inp = slice(rows_gathered_last(final_ln_), tokens),
+                                    .accumulate = accumulate});
 }
 
 // Turns the gradient of the logits, or that of the chunk's output, into that of the last layer's branch
@@ -70,23 +75,23 @@ void Model::backward_end(const MicroBatch& batch, bool accumulate) {
   const Branch last = branch_before(chunk().num_layers, batch, /*training=*/true);
   const bool head = chunk().has_head;
   const Tensor normalised = last.output ? final_residual_ : last.residual;
-  backend_.residual_norm_backward(
-      {.dresidual = dresidual_,
-       .dbranch = last.output ? dbranch_ : Tensor(),
-       .dbranch_bias = last.dbias,
-       .dweight = gradients().final_ln_weight,
-       .dbias = gradients().final_ln_bias,
-       .dnormed = dfinal_ln,
-       .dresidual_in = head ? Tensor() : output_gradient(batch.gradient_slot),
-       .residual = head ? normalised : Tensor(),
-       .mean = head ? final_mean_ : Tensor(),
-       .rstd = head ? final_rstd_ : Tensor(),
-       .weight = weights().final_ln_weight,
-       .bias_period = last.bias_period,
-       .first_row = last.first_row,
-       .document_bounds = last.document_bounds,
-       .dropout = last.dropout,
-       .accumulate = accumulate});
+  backend_.run(
+      ResidualNormBackward{.dresidual = dresidual_,
+                           .dbranch = last.output ? dbranch_ : Tensor(),
+                           .dbranch_bias = last.dbias,
+                           .dweight = gradients().final_ln_weight,
+                           .dbias = gradients().final_ln_bias,
+                           .dnormed = dfinal_ln,
+                           .dresidual_in = head ? Tensor() : output_gradient(batch.gradient_slot),
+                           .residual = head ? normalised : Tensor(),
+                           .mean = head ? final_mean_ : Tensor(),
+                           .rstd = head ? final_rstd_ : Tensor(),
+                           .weight = weights().final_ln_weight,
+                           .bias_period = last.bias_period,
+                           .first_row = last.first_row,
+                           .document_bounds = last.document_bounds,
+                           .dropout = last.dropout,
+                           .accumulate = accumulate});
 }
 
 // Turns the gradient of this layer's output (dresidual_ along the skip connection, dbranch() of the
@@ -117,7 +122,7 @@ void Model::backward_layer(int64_t i, const MicroBatch& batch, bool accumulate) 
       fc1_dbias = Tensor();
   } else {
     linears_.backward_input(fc2, dglu_, dmlp, w.fc2_weight);
-    backend_.glu_backward(dfc1, dglu_, a.fc1_pre, shape_.glu);
+    backend_.run(GluBackward{.dpre = dfc1, .dout = dglu_, .pre = a.fc1_pre, .glu = shape_.glu});
   }
   start_gathering_rows(a.ln2);
   linears_.begin_backward(fc1, {.dout = dfc1,
@@ -131,19 +136,19 @@ void Model::backward_layer(int64_t i, const MicroBatch& batch, bool accumulate) 
                            accumulate);
   wait_for_sums();
   const Branch attention = attention_branch(i, batch, /*training=*/true);
-  backend_.residual_norm_backward({.dresidual = dresidual_,
-                                   .dbranch = dbranch_,
-                                   .dbranch_bias = attention.dbias,
-                                   .dweight = dw.ln2_weight,
-                                   .dbias = dw.ln2_bias,
-                                   .dnormed = dln,
-                                   .dresidual_in = dresidual_,
-                                   .residual = a.residual_mid,
-                                   .mean = a.mean2,
-                                   .rstd = a.rstd2,
-                                   .weight = w.ln2_weight,
-                                   .dropout = attention.dropout,
-                                   .accumulate = accumulate});
+  backend_.run(ResidualNormBackward{.dresidual = dresidual_,
+                                    .dbranch = dbranch_,
+                                    .dbranch_bias = attention.dbias,
+                                    .dweight = dw.ln2_weight,
+                                    .dbias = dw.ln2_bias,
+                                    .dnormed = dln,
+                                    .dresidual_in = dresidual_,
+                                    .residual = a.residual_mid,
+                                    .mean = a.mean2,
+                                    .rstd = a.rstd2,
+                                    .weight = w.ln2_weight,
+                                    .dropout = attention.dropout,
+                                    .accumulate = accumulate});
 
   recompute_norm(a.ln1, a.residual, a.mean1, a.rstd1, w.ln1_weight, w.ln1_bias);
   const Tensor datt(dnormed_.data(), shape_.dtype, {a.att.shape(0), a.att.shape(1), heads_, D});
@@ -157,19 +162,19 @@ void Model::backward_layer(int64_t i, const MicroBatch& batch, bool accumulate) 
   start_gathering_rows(a.ln1);
   const bool shares_keys = groups_ < heads_;
   const bool attention_sums = shape_.attention_sums_qkv_bias();
-  backend_.attention_backward({.dqkv = shares_keys ? dexpanded_ : dqkv,
-                               .dout = datt,
-                               .out = a.att,
-                               .lse = a.lse,
-                               .kept = a.kept,
-                               .qkv = expanded(a.qkv),
-                               .document_bounds = attention_documents(batch),
-                               .slopes = slopes_,
-                               .scale = attention_scale(),
-                               .dropout_p = shape_.attention_dropout,
-                               .dqkv_bias = attention_sums ? dw.qkv_bias : Tensor(),
-                               .accumulate = accumulate});
-  if (shares_keys) backend_.sum_groups(dqkv, dexpanded_);
+  backend_.run(AttentionBackward{.dqkv = shares_keys ? dexpanded_ : dqkv,
+                                 .dout = datt,
+                                 .out = a.att,
+                                 .lse = a.lse,
+                                 .kept = a.kept,
+                                 .qkv = expanded(a.qkv),
+                                 .document_bounds = attention_documents(batch),
+                                 .slopes = slopes_,
+                                 .scale = attention_scale(),
+                                 .dropout_p = shape_.attention_dropout,
+                                 .dqkv_bias = attention_sums ? dw.qkv_bias : Tensor(),
+                                 .accumulate = accumulate});
+  if (shares_keys) backend_.run(SumGroups{.grouped = dqkv, .expanded = dexpanded_});
   rotate(dqkv, batch, /*inverse=*/true);
   const Tensor dqkv_rows = rows(dqkv, qkv_size_);
   linears_.begin_backward(qkv, {.dout = dqkv_rows, .dbias = dw.qkv_bias, .accumulate = accumulate});
@@ -179,22 +184,22 @@ void Model::backward_layer(int64_t i, const MicroBatch& batch, bool accumulate) 
                            {.rows = gathered_rows(a.ln1)}, accumulate);
   wait_for_sums();
   const Branch in = branch_before(i, batch, /*training=*/true);
-  backend_.residual_norm_backward({.dresidual = dresidual_,
-                                   .dbranch = in.output ? dbranch_ : Tensor(),
-                                   .dbranch_bias = in.dbias,
-                                   .dweight = dw.ln1_weight,
-                                   .dbias = dw.ln1_bias,
-                                   .dnormed = dln,
-                                   .dresidual_in = dresidual_,
-                                   .residual = a.residual,
-                                   .mean = a.mean1,
-                                   .rstd = a.rstd1,
-                                   .weight = w.ln1_weight,
-                                   .bias_period = in.bias_period,
-                                   .first_row = in.first_row,
-                                   .document_bounds = in.document_bounds,
-                                   .dropout = in.dropout,
-                                   .accumulate = accumulate});
+  backend_.run(ResidualNormBackward{.dresidual = dresidual_,
+                                    .dbranch = in.output ? dbranch_ : Tensor(),
+                                    .dbranch_bias = in.dbias,
+                                    .dweight = dw.ln1_weight,
+                                    .dbias = dw.ln1_bias,
+                                    .dnormed = dln,
+                                    .dresidual_in = dresidual_,
+                                    .residual = a.residual,
+                                    .mean = a.mean1,
+                                    .rstd = a.rstd1,
+                                    .weight = w.ln1_weight,
+                                    .bias_period = in.bias_period,
+                                    .first_row = in.first_row,
+                                    .document_bounds = in.document_bounds,
+                                    .dropout = in.dropout,
+                                    .accumulate = accumulate});
 }
 
 }  // namespace weft

@@ -25,17 +25,19 @@ void Model::forward(const MicroBatch& batch, bool training, ParameterGatherer* g
 void Model::forward_embedding(const MicroBatch& batch) {
   const EmbeddingActivations& a = embeddings_[embedding_slot_];
   const Tensor words = shape_.has_embedding_norm ? a.words : branch_output();
-  backend_.embedding_forward(embedded(partials_of(words)), batch.tokens, weights().word,
-                             first_word());
+  backend_.run(EmbeddingForward{.out = embedded(partials_of(words)),
+                                .tokens = batch.tokens,
+                                .word = weights().word,
+                                .first_word = first_word()});
   sum_partials(words);
   if (!shape_.has_embedding_norm) return;
-  backend_.residual_norm_forward({.normed = branch_output(),
-                                  .mean = a.mean,
-                                  .rstd = a.rstd,
-                                  .residual = words,
-                                  .weight = weights().embedding_ln_weight,
-                                  .bias = weights().embedding_ln_bias,
-                                  .epsilon = shape_.layernorm_epsilon});
+  backend_.run(ResidualNormForward{.normed = branch_output(),
+                                   .mean = a.mean,
+                                   .rstd = a.rstd,
+                                   .residual = words,
+                                   .weight = weights().embedding_ln_weight,
+                                   .bias = weights().embedding_ln_bias,
+                                   .epsilon = shape_.layernorm_epsilon});
 }
 
 void Model::forward_layer(int64_t i, const Branch& in, const MicroBatch& batch, Pass pass,
@@ -48,51 +50,51 @@ void Model::forward_layer(int64_t i, const Branch& in, const MicroBatch& batch, 
   const LayerLinears::Place qkv = place(i, LayerLinears::kQkv, pass),
                             fc1 = place(i, LayerLinears::kFc1, pass);
   const NormOutput ln1 = norm_output(qkv, a.ln1);
-  backend_.residual_norm_forward({.normed = ln1.normed,
-                                  .normed_fp8 = ln1.fp8,
-                                  .residual_out = in.output ? a.residual : Tensor(),
-                                  .mean = a.mean1,
-                                  .rstd = a.rstd1,
-                                  .residual = in.residual,
-                                  .branch = in.output,
-                                  .branch_bias = in.bias,
-                                  .bias_period = in.bias_period,
-                                  .first_row = in.first_row,
-                                  .document_bounds = in.document_bounds,
-                                  .weight = w.ln1_weight,
-                                  .bias = w.ln1_bias,
-                                  .epsilon = shape_.layernorm_epsilon,
-                                  .dropout = in.dropout});
+  backend_.run(ResidualNormForward{.normed = ln1.normed,
+                                   .normed_fp8 = ln1.fp8,
+                                   .residual_out = in.output ? a.residual : Tensor(),
+                                   .mean = a.mean1,
+                                   .rstd = a.rstd1,
+                                   .residual = in.residual,
+                                   .branch = in.output,
+                                   .branch_bias = in.bias,
+                                   .bias_period = in.bias_period,
+                                   .first_row = in.first_row,
+                                   .document_bounds = in.document_bounds,
+                                   .weight = w.ln1_weight,
+                                   .bias = w.ln1_bias,
+                                   .epsilon = shape_.layernorm_epsilon,
+                                   .dropout = in.dropout});
   linears_.forward(qkv, rows(a.qkv, qkv_size_), input_of(ln1), w.qkv_weight, w.qkv_bias);
   rotate(a.qkv, batch, /*inverse=*/false);
-  backend_.attention_forward(
-      {.out = a.att,
-       .lse = a.lse,
-       .kept = a.kept,
-       .qkv = expanded(a.qkv),
-       .document_bounds = attention_documents(batch),
-       .slopes = slopes_,
-       .scale = attention_scale(),
-       .heads = own_heads(),
-       .dropout = training ? attention_dropout(batch, chunk().first_layer + i) : Dropout{}});
+  backend_.run(AttentionForward{
+      .out = a.att,
+      .lse = a.lse,
+      .kept = a.kept,
+      .qkv = expanded(a.qkv),
+      .document_bounds = attention_documents(batch),
+      .slopes = slopes_,
+      .scale = attention_scale(),
+      .heads = own_heads(),
+      .dropout = training ? attention_dropout(batch, chunk().first_layer + i) : Dropout{}});
   linears_.forward(place(i, LayerLinears::kProj, pass), partials_of(branch_output()),
                    {.rows = rows(a.att, att_columns)}, w.proj_weight, Tensor());
   sum_partials(branch_output());
 
   const Branch attention = attention_branch(i, batch, training);
   const NormOutput ln2 = norm_output(fc1, a.ln2);
-  backend_.residual_norm_forward({.normed = ln2.normed,
-                                  .normed_fp8 = ln2.fp8,
-                                  .residual_out = a.residual_mid,
-                                  .mean = a.mean2,
-                                  .rstd = a.rstd2,
-                                  .residual = attention.residual,
-                                  .branch = attention.output,
-                                  .branch_bias = attention.bias,
-                                  .weight = w.ln2_weight,
-                                  .bias = w.ln2_bias,
-                                  .epsilon = shape_.layernorm_epsilon,
-                                  .dropout = attention.dropout});
+  backend_.run(ResidualNormForward{.normed = ln2.normed,
+                                   .normed_fp8 = ln2.fp8,
+                                   .residual_out = a.residual_mid,
+                                   .mean = a.mean2,
+                                   .rstd = a.rstd2,
+                                   .residual = attention.residual,
+                                   .branch = attention.output,
+                                   .branch_bias = attention.bias,
+                                   .weight = w.ln2_weight,
+                                   .bias = w.ln2_bias,
+                                   .epsilon = shape_.layernorm_epsilon,
+                                   .dropout = attention.dropout});
   compute_fc1(i, pass, input_of(ln2));
   const LayerLinears::Place fc2 = place(i, LayerLinears::kFc2, pass);
   if (!computes_branch) return linears_.keep_input(fc2, mlp_input(a));
@@ -128,9 +130,9 @@ void Model::compute_fc1(int64_t i, Pass pass, const LayerLinears::Input& input) 
 void Model::activate(const LayerActivations& a) {
   if (!a.fc1) return;
   if (shape_.glu == Glu::kNone) {
-    backend_.gelu_forward(a.fc1, a.fc1_pre, shape_.gelu);
+    backend_.run(GeluForward{.out = a.fc1, .pre = a.fc1_pre, .gelu = shape_.gelu});
   } else {
-    backend_.glu_forward(a.fc1, a.fc1_pre, shape_.glu);
+    backend_.run(GluForward{.out = a.fc1, .pre = a.fc1_pre, .glu = shape_.glu});
   }
 }
 
@@ -151,13 +153,13 @@ void Model::recompute_layers(int64_t begin, int64_t end, const MicroBatch& batch
 void Model::recompute_norm(Tensor normed, Tensor residual, Tensor mean, Tensor rstd, Tensor weight,
                            Tensor bias) {
   if (!recompute_.norms) return;
-  backend_.residual_norm_forward({.normed = normed,
-                                  .mean = mean,
-                                  .rstd = rstd,
-                                  .residual = residual,
-                                  .weight = weight,
-                                  .bias = bias,
-                                  .epsilon = shape_.layernorm_epsilon});
+  backend_.run(ResidualNormForward{.normed = normed,
+                                   .mean = mean,
+                                   .rstd = rstd,
+                                   .residual = residual,
+                                   .weight = weight,
+                                   .bias = bias,
+                                   .epsilon = shape_.layernorm_epsilon});
 }
 
 void Model::recompute_mlp(int64_t i) {
@@ -172,20 +174,20 @@ void Model::recompute_mlp(int64_t i) {
 void Model::forward_end(const MicroBatch& batch, bool training) {
   const Branch last = branch_before(chunk().num_layers, batch, training);
   const bool head = chunk().has_head;
-  backend_.residual_norm_forward({.normed = head ? final_ln_ : Tensor(),
-                                  .residual_out = last.output ? final_residual_ : Tensor(),
-                                  .mean = head ? final_mean_ : Tensor(),
-                                  .rstd = head ? final_rstd_ : Tensor(),
-                                  .residual = last.residual,
-                                  .branch = last.output,
-                                  .branch_bias = last.bias,
-                                  .bias_period = last.bias_period,
-                                  .first_row = last.first_row,
-                                  .document_bounds = last.document_bounds,
-                                  .weight = weights().final_ln_weight,
-                                  .bias = weights().final_ln_bias,
-                                  .epsilon = shape_.layernorm_epsilon,
-                                  .dropout = last.dropout});
+  backend_.run(ResidualNormForward{.normed = head ? final_ln_ : Tensor(),
+                                   .residual_out = last.output ? final_residual_ : Tensor(),
+                                   .mean = head ? final_mean_ : Tensor(),
+                                   .rstd = head ? final_rstd_ : Tensor(),
+                                   .residual = last.residual,
+                                   .branch = last.output,
+                                   .branch_bias = last.bias,
+                                   .bias_period = last.bias_period,
+                                   .first_row = last.first_row,
+                                   .document_bounds = last.document_bounds,
+                                   .weight = weights().final_ln_weight,
+                                   .bias = weights().final_ln_bias,
+                                   .epsilon = shape_.layernorm_epsilon,
+                                   .dropout = last.dropout});
   if (!head) return;
   gather_rows(final_ln_);
   forward_head(chunk_at(0));
@@ -208,8 +210,9 @@ Tensor Model::slice(Tensor rows, Tokens tokens) {
 }
 
 void Model::forward_head(Tokens tokens) {
-  backend_.linear_forward(logits_of(tokens), slice(rows_gathered_last(final_ln_), tokens),
-                          weights().head, Tensor());
+  backend_.run(LinearForward{.out = logits_of(tokens),
+                             .inp = slice(rows_gathered_last(final_ln_), tokens),
+                             .weight = weights().head});
 }
 
 void Model::loss(Tensor loss, const MicroBatch& batch, float loss_scale, bool accumulate,
@@ -223,7 +226,7 @@ void Model::loss(Tensor loss, const MicroBatch& batch, float loss_scale, bool ac
     backward_head_input(tokens);
     backward_head_weight(tokens, accumulate || tokens.first > 0);
   }
-  backend_.sum(loss, losses_, loss_scale, accumulate);
+  backend_.run(Sum{.out = loss, .inp = losses_, .scale = loss_scale, .accumulate = accumulate});
 }
 
 void Model::cross_entropy(Tokens tokens, const MicroBatch& batch, bool gradient,
@@ -236,22 +239,38 @@ void Model::cross_entropy(Tokens tokens, const MicroBatch& batch, bool gradient,
                           : Tensor();
   const Tensor logits = logits_of(tokens);
   if (layout_.tp_size == 1) {
-    backend_.cross_entropy(losses, logits, targets, mask, shape_.num_words(), gradient_scale,
-                           gradient);
+    backend_.run(CrossEntropy{.losses = losses,
+                              .logits = logits,
+                              .targets = targets,
+                              .loss_mask = mask,
+                              .vocabulary_size = shape_.num_words(),
+                              .gradient_scale = gradient_scale,
+                              .writes_gradient = gradient});
     return;
   }
   const Tensor all(statistics_.data(), DType::kFloat32, {layout_.tp_size, n, 3});
   const Tensor own(statistics_.as<float>() + layout_.tp_rank * n * 3, DType::kFloat32, {n, 3});
-  backend_.cross_entropy_statistics(own, logits, targets, first_word(), shape_.num_words());
+  backend_.run(CrossEntropyStatistics{.statistics = own,
+                                      .logits = logits,
+                                      .targets = targets,
+                                      .first_word = first_word(),
+                                      .vocabulary_size = shape_.num_words()});
   tensor_parallel_.all_gather(all, own, Stream::kCompute);
-  backend_.cross_entropy_gradient(losses, logits, all, targets, mask, first_word(),
-                                  shape_.num_words(), gradient_scale, gradient);
+  backend_.run(CrossEntropyGradient{.losses = losses,
+                                    .logits = logits,
+                                    .statistics = all,
+                                    .targets = targets,
+                                    .loss_mask = mask,
+                                    .first_word = first_word(),
+                                    .vocabulary_size = shape_.num_words(),
+                                    .gradient_scale = gradient_scale,
+                                    .writes_gradient = gradient});
 }
 
 void Model::sample_losses(Tensor out, const MicroBatch& batch) {
   const Tensor losses(losses_.data(), DType::kFloat32,
                       {shape_.micro_batch_size, shape_.seq_length});
-  backend_.sample_losses(out, losses, batch.loss_mask);
+  backend_.run(SampleLosses{.out = out, .losses = losses, .loss_mask = batch.loss_mask});
 }
 
 }  // namespace weft

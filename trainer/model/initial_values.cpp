@@ -8,7 +8,7 @@
 #include <cmath>
 #include <string_view>
 
-#include "kernels/philox.h"
+#include "kernels/numbers/philox.h"
 #include "trainer/model/parameters.h"
 
 namespace weft {

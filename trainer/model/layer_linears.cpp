@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "kernels/checks/check_shapes.h"
 #include "trainer/parallel/gradient_reducer.h"
 
 namespace weft {
@@ -98,12 +97,12 @@ const LayerLinears::Weight& LayerLinears::quantized(const Place& place, Tensor w
   if (!copy.is_stale) return copy;
   copy.is_stale = false;
   copy.scaling = scaling_of(Kind::kWeight, place, head_of_row(weight_scalings_, idx, 2));
-  backend_.quantize({.rows = copy.rows,
-                     .transposed = copy.transposed,
-                     .scaling = copy.scaling,
-                     .derives_scale = !has_history(),
-                     .amax = amax_of(Kind::kWeight, place),
-                     .inp = weight});
+  backend_.run(Quantize{.rows = copy.rows,
+                        .transposed = copy.transposed,
+                        .scaling = copy.scaling,
+                        .derives_scale = !has_history(),
+                        .amax = amax_of(Kind::kWeight, place),
+                        .inp = weight});
   return copy;
 }
 
@@ -116,38 +115,40 @@ Fp8Output LayerLinears::fp8_input(const Place& place, int64_t num_rows) const {
 
 void LayerLinears::forward(const Place& place, Tensor out, const Input& input, Tensor weight,
                            Tensor bias) {
-  if (!fp8_) return backend_.linear_forward(out, input.rows, weight, bias);
+  if (!fp8_)
+    return backend_.run(
+        LinearForward{.out = out, .inp = input.rows, .weight = weight, .bias = bias});
   const Weight& fp8_weight = quantized(place, weight);
   const Tensor inp = input.fp8 ? input.fp8 : view(rows_, kE4M3, num_rows(out), weight.shape(1));
   const Tensor scaling = input_scaling(place);
   if (input.fp8) {
-    if (place.kept_input) backend_.transpose_fp8(place.kept_input, inp);
+    if (place.kept_input) backend_.run(TransposeFp8{.transposed = place.kept_input, .rows = inp});
   } else {
-    backend_.quantize({.rows = inp,
-                       .transposed = place.kept_input,
-                       .scaling = scaling,
-                       .derives_scale = !has_history(),
-                       .amax = amax_of(Kind::kInput, place),
-                       .inp = input.rows,
-                       .pre = input.pre,
-                       .gelu = input.gelu});
+    backend_.run(Quantize{.rows = inp,
+                          .transposed = place.kept_input,
+                          .scaling = scaling,
+                          .derives_scale = !has_history(),
+                          .amax = amax_of(Kind::kInput, place),
+                          .inp = input.rows,
+                          .pre = input.pre,
+                          .gelu = input.gelu});
   }
-  backend_.fp8_product({.out = out,
-                        .a = inp,
-                        .b = fp8_weight.rows,
-                        .a_scaling = scaling,
-                        .b_scaling = fp8_weight.scaling,
-                        .bias = bias,
-                        .sums_fast = true});
+  backend_.run(Fp8Product{.out = out,
+                          .a = inp,
+                          .b = fp8_weight.rows,
+                          .a_scaling = scaling,
+                          .b_scaling = fp8_weight.scaling,
+                          .bias = bias,
+                          .sums_fast = true});
   if (place.error) add_error(place, out, input, weight, bias);
 }
 
 void LayerLinears::transpose_input(const Place& place, Tensor transposed, const Input& input) {
-  backend_.quantize({.transposed = transposed,
-                     .scaling = input_scaling(place),
-                     .inp = input.rows,
-                     .pre = input.pre,
-                     .gelu = input.gelu});
+  backend_.run(Quantize{.transposed = transposed,
+                        .scaling = input_scaling(place),
+                        .inp = input.rows,
+                        .pre = input.pre,
+                        .gelu = input.gelu});
 }
 
 void LayerLinears::keep_input(const Place& place, const Input& input) {
@@ -156,9 +157,11 @@ void LayerLinears::keep_input(const Place& place, const Input& input) {
 
 void LayerLinears::gelu_forward(const Place& place, Tensor out, Tensor pre, const Input& input,
                                 Tensor weight, Tensor bias, Gelu gelu) {
-  if (!fp8_) return backend_.linear_gelu_forward(out, pre, input.rows, weight, bias, gelu);
+  if (!fp8_)
+    return backend_.run(LinearGeluForward{
+        .out = out, .pre = pre, .inp = input.rows, .weight = weight, .bias = bias, .gelu = gelu});
   forward(place, pre, input, weight, bias);
-  if (out) backend_.gelu_forward(out, pre, gelu);
+  if (out) backend_.run(GeluForward{.out = out, .pre = pre, .gelu = gelu});
 }
 
 void LayerLinears::add_error(const Place& place, Tensor out, const Input& input, Tensor weight,
@@ -167,39 +170,40 @@ void LayerLinears::add_error(const Place& place, Tensor out, const Input& input,
   Tensor inp = input.rows;
   if (!inp) {
     inp = view(bf16_inp_, DType::kBFloat16, N, weight.shape(1));
-    backend_.gelu_forward(inp, input.pre, input.gelu);
+    backend_.run(GeluForward{.out = inp, .pre = input.pre, .gelu = input.gelu});
   }
   const Tensor reference = view(bf16_out_, DType::kBFloat16, N, num_columns(out));
-  backend_.linear_forward(reference, inp, weight, bias);
-  backend_.squared_error(place.error, out, reference, /*accumulate=*/true);
+  backend_.run(LinearForward{.out = reference, .inp = inp, .weight = weight, .bias = bias});
+  backend_.run(
+      SquaredError{.out = place.error, .value = out, .reference = reference, .accumulate = true});
 }
 
 void LayerLinears::begin_backward(const Place& place, const Gradient& gradient) {
   if (!fp8_) return;
   const int64_t N = num_rows(gradient.dout), O = num_columns(gradient.dout);
   const bool transposes = fp8_->has_weight_gradients;
-  backend_.quantize(
-      {.rows = view(rows_, fp8_->gradients, N, O),
-       .transposed = transposes ? view(gradient_transposed_, fp8_->gradients, O, N) : Tensor(),
-       .value = gradient.pre && !transposes ? gradient.dout : Tensor(),
-       .column_sums = transposes ? gradient.dbias : Tensor(),
-       .accumulate = gradient.accumulate,
-       .scaling = scaling_of(Kind::kGradient, place, gradient_scaling_),
-       .derives_scale = !has_history(),
-       .amax = amax_of(Kind::kGradient, place),
-       .inp = gradient.dout,
-       .pre = gradient.pre,
-       .gelu = gradient.gelu});
+  backend_.run(Quantize{
+      .rows = view(rows_, fp8_->gradients, N, O),
+      .transposed = transposes ? view(gradient_transposed_, fp8_->gradients, O, N) : Tensor(),
+      .value = gradient.pre && !transposes ? gradient.dout : Tensor(),
+      .column_sums = transposes ? gradient.dbias : Tensor(),
+      .accumulate = gradient.accumulate,
+      .scaling = scaling_of(Kind::kGradient, place, gradient_scaling_),
+      .derives_scale = !has_history(),
+      .amax = amax_of(Kind::kGradient, place),
+      .inp = gradient.dout,
+      .pre = gradient.pre,
+      .gelu = gradient.gelu});
 }
 
 void LayerLinears::backward_input(const Place& place, Tensor dinp, Tensor dout, Tensor weight) {
-  if (!fp8_) return backend_.linear_backward_input(dinp, dout, weight);
+  if (!fp8_) return backend_.run(LinearBackwardInput{.dinp = dinp, .dout = dout, .weight = weight});
   const Weight& fp8_weight = quantized(place, weight);
-  backend_.fp8_product({.out = dinp,
-                        .a = view(rows_, fp8_->gradients, num_rows(dout), num_columns(dout)),
-                        .b = fp8_weight.transposed,
-                        .a_scaling = scaling_of(Kind::kGradient, place, gradient_scaling_),
-                        .b_scaling = fp8_weight.scaling});
+  backend_.run(Fp8Product{.out = dinp,
+                          .a = view(rows_, fp8_->gradients, num_rows(dout), num_columns(dout)),
+                          .b = fp8_weight.transposed,
+                          .a_scaling = scaling_of(Kind::kGradient, place, gradient_scaling_),
+                          .b_scaling = fp8_weight.scaling});
 }
 
 bool LayerLinears::gelu_backward_input(const Place& place, Tensor dpre, Tensor dbias, Tensor dout,
@@ -208,26 +212,36 @@ bool LayerLinears::gelu_backward_input(const Place& place, Tensor dpre, Tensor d
     backward_input(place, dpre, dout, weight);
     return false;
   }
-  backend_.linear_gelu_backward_input(dpre, dbias, dout, weight, pre, gelu, accumulate);
+  backend_.run(LinearGeluBackwardInput{.dpre = dpre,
+                                       .dbias = dbias,
+                                       .dout = dout,
+                                       .weight = weight,
+                                       .pre = pre,
+                                       .gelu = gelu,
+                                       .accumulate = accumulate});
   return true;
 }
 
 void LayerLinears::backward_weight(const Place& place, Tensor dweight, Tensor dbias, Tensor dout,
                                    const Input& input, bool accumulate) {
   if (!fp8_ || !fp8_->has_weight_gradients)
-    return backend_.linear_backward_weight(dweight, dbias, dout, input.rows, accumulate);
+    return backend_.run(LinearBackwardWeight{.dweight = dweight,
+                                             .dbias = dbias,
+                                             .dout = dout,
+                                             .inp = input.rows,
+                                             .accumulate = accumulate});
   const int64_t N = num_rows(dout), O = dweight.shape(0), I = dweight.shape(1);
   Tensor inp = place.kept_input;
   if (!inp) {
     inp = view(input_transposed_, kE4M3, I, N);
     transpose_input(place, inp, input);
   }
-  backend_.fp8_product({.out = dweight,
-                        .a = view(gradient_transposed_, fp8_->gradients, O, N),
-                        .b = inp,
-                        .a_scaling = scaling_of(Kind::kGradient, place, gradient_scaling_),
-                        .b_scaling = input_scaling(place),
-                        .accumulate = accumulate});
+  backend_.run(Fp8Product{.out = dweight,
+                          .a = view(gradient_transposed_, fp8_->gradients, O, N),
+                          .b = inp,
+                          .a_scaling = scaling_of(Kind::kGradient, place, gradient_scaling_),
+                          .b_scaling = input_scaling(place),
+                          .accumulate = accumulate});
 }
 
 void LayerLinears::weights_changed() {
@@ -243,18 +257,18 @@ void LayerLinears::end_step(Communicator& tensor_parallel, Communicator& data_pa
   for (Communicator* group : {&tensor_parallel, &data_parallel})
     group->all_reduce(amaxes_, Reduce::kMax, Stream::kCompute);
   const int64_t num_forward = forward_states_.shape(0), num_gradients = gradient_states_.shape(0);
-  Fp8ScalingUpdate update{.states = forward_states_,
+  UpdateFp8Scaling update{.states = forward_states_,
                           .history_len = fp8_->amax_history_len,
                           .amaxes = {amaxes_.data(), DType::kFloat32, {num_forward}},
                           .format = kE4M3,
                           .slot = slot,
                           .margin = fp8_->margin,
                           .uses_maximum = fp8_->uses_maximum};
-  backend_.update_fp8_scaling(update);
+  backend_.run(update);
   update.states = gradient_states_;
   update.amaxes = {amaxes_.as<float>() + num_forward, DType::kFloat32, {num_gradients}};
   update.format = fp8_->gradients;
-  backend_.update_fp8_scaling(update);
+  backend_.run(update);
 }
 
 LayerLinears::State LayerLinears::state_of(int64_t layer) const {
@@ -269,7 +283,8 @@ LayerLinears::State LayerLinears::state_of(int64_t layer) const {
 
 void LayerLinears::set_num_steps(int64_t num_steps) {
   num_steps_ = num_steps;
-  if (amaxes_.data() != nullptr) backend_.zero(amaxes_);  // those of an evaluation before
+  if (amaxes_.data() != nullptr)
+    backend_.run(Zero{.out = amaxes_});  // those of an evaluation before
   weights_changed();
 }
 

@@ -3,7 +3,7 @@
 
 #include "indexed_dataset/base/storage/file_io.h"
 #include "indexed_dataset/base/storage/sha256.h"
-#include "kernels/elements.h"
+#include "kernels/numbers/elements.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/checkpoint_reader.h"
 #include "trainer/checkpoint/safetensors.h"

@@ -10,8 +10,8 @@
 
 #include "indexed_dataset/base/storage/file_io.h"
 #include "indexed_dataset/base/storage/sha256.h"
-#include "kernels/bfloat16.h"
-#include "kernels/float16.h"
+#include "kernels/numbers/bfloat16.h"
+#include "kernels/numbers/float16.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/identity/json_file.h"

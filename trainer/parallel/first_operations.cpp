@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "kernels/bfloat16.h"
-#include "kernels/float16.h"
+#include "kernels/numbers/bfloat16.h"
+#include "kernels/numbers/float16.h"
 
 namespace weft {
 namespace {

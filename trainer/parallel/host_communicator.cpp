@@ -7,8 +7,8 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "kernels/bfloat16.h"
-#include "kernels/float16.h"
+#include "kernels/numbers/bfloat16.h"
+#include "kernels/numbers/float16.h"
 
 namespace weft {
 namespace {

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "kernels/flash_attention.h"
 #include "kernels/unfused_attention.h"
 #include "trainer/checkpoint/background_save.h"
 #include "trainer/checkpoint/checkpoint.h"

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/backend.h"
 #include "trainer/profile/operation.h"
 
 namespace weft {

@@ -7,8 +7,8 @@
 #include <random>
 #include <vector>
 
-#include "kernels/bfloat16.h"
-#include "kernels/float8.h"
+#include "kernels/numbers/bfloat16.h"
+#include "kernels/numbers/float8.h"
 #include "trainer/profile/power_meter.h"
 
 namespace weft {
@@ -108,7 +108,7 @@ double product_tflops(Backend& device, int64_t n, DType dtype, double seconds, P
   fill_random(device, weight);
   const Clock::time_point start = Clock::now();
   const double one = mean_seconds(
-      device, seconds, [&] { device.linear_forward(out, inp, weight, Tensor()); },
+      device, seconds, [&] { device.run(LinearForward{.out = out, .inp = inp, .weight = weight}); },
       [&] {
         // The first half warms the device up; its power then is not that of the rest.
         if (power != nullptr && seconds_since(start) > seconds / 2) power->read();
@@ -134,12 +134,12 @@ double fp8_product_tflops(Backend& device, int64_t n, double seconds) {
   constexpr float kUnscaled[] = {1, 1};
   device.copy(scaling.data(), kUnscaled, sizeof kUnscaled, Stream::kCompute);
   return tflops_of_product(n, mean_seconds(device, seconds, [&] {
-                             device.fp8_product({.out = out,
-                                                 .a = inp,
-                                                 .b = weight,
-                                                 .a_scaling = scaling,
-                                                 .b_scaling = scaling,
-                                                 .sums_fast = true});
+                             device.run(Fp8Product{.out = out,
+                                                   .a = inp,
+                                                   .b = weight,
+                                                   .a_scaling = scaling,
+                                                   .b_scaling = scaling,
+                                                   .sums_fast = true});
                            }));
 }
 
@@ -153,7 +153,8 @@ std::pair<double, double> memory_gb_per_s(Backend& device, int64_t num_bytes, do
   const double copy = mean_seconds(
       device, seconds, [&] { device.copy(b.data(), a.data(), num_bytes, Stream::kCompute); });
   const double triad = mean_seconds(device, seconds, [&] {
-    device.residual_norm_forward({.residual_out = rows(c), .residual = rows(a), .branch = rows(b)});
+    device.run(
+        ResidualNormForward{.residual_out = rows(c), .residual = rows(a), .branch = rows(b)});
   });
   const auto bytes = static_cast<double>(num_bytes);
   return {2 * bytes / copy / 1e9, 3 * bytes / triad / 1e9};
@@ -201,7 +202,9 @@ DeviceCeilings measure_device(Backend& device, double seconds,
   const DeviceMemory small(device, 256);
   const Tensor clip(small.data(), DType::kFloat32, {2});
   const Tensor sum(static_cast<float*>(small.data()) + 2, DType::kFloat32, {1});
-  const auto launch = [&] { device.clip_coefficient(clip, sum, 1); };
+  const auto launch = [&] {
+    device.run(ClipCoefficient{.clip = clip, .sum_of_squares = sum, .max_norm = 1});
+  };
   ceilings.launch_us = 1e6 * mean_seconds(device, part, launch);
   constexpr int kNumRoundTrips = 200;
   const Clock::time_point start = Clock::now();

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/split_master.h"
+#include "kernels/numbers/split_master.h"
 
 namespace weft {
 Optimizer::Optimizer(Backend& backend, const ProcessGroups& groups, const ParameterTable& table,
@@ -83,8 +83,9 @@ Tensor Optimizer::master_of(const Piece& piece) const {
 void Optimizer::join_masters() {
   if (!is_split() || parameters_.empty()) return;
   for (const Part& part : parts_)
-    backend_.join_masters(range_of(gradients_, part.arena), range_of(parameters_, part.arena),
-                          remainder_of(part));
+    backend_.run(JoinMasters{.master = range_of(gradients_, part.arena),
+                             .param = range_of(parameters_, part.arena),
+                             .remainder = remainder_of(part)});
 }
 
 // Sums over the elements that this rank counts, then over the ranks that hold others. The result is that of
@@ -92,22 +93,28 @@ void Optimizer::join_masters() {
 void Optimizer::sum_of_squares(Tensor out, Tensor values, bool is_state, double divisor) {
   for (size_t i = 0; i < counted_.size(); ++i) {
     const Tensor sum = range_of(range_sums_, {static_cast<int64_t>(i), 1});
-    backend_.sum_of_squares(sum,
-                            range_of(values, is_state ? counted_[i].state : counted_[i].arena));
+    backend_.run(SumOfSquares{
+        .out = sum, .inp = range_of(values, is_state ? counted_[i].state : counted_[i].arena)});
   }
-  if (counted_.empty()) backend_.zero(range_sums_);
-  backend_.sum(out, range_sums_, static_cast<float>(1.0 / (divisor * divisor)),
-               /*accumulate=*/false);
+  if (counted_.empty()) backend_.run(Zero{.out = range_sums_});
+  backend_.run(Sum{.out = out,
+                   .inp = range_sums_,
+                   .scale = static_cast<float>(1.0 / (divisor * divisor)),
+                   .accumulate = false});
   if (shards_.is_sharded()) groups_.data->all_reduce(out, Reduce::kSum, Stream::kCompute);
   if (groups_.model->size() > 1) groups_.model->all_reduce(out, Reduce::kSum, Stream::kCompute);
 }
 
 void Optimizer::gradient_norm(Tensor norm_and_clip, double loss_scale) {
   sum_of_squares(sum_, gradients_, /*is_state=*/false, loss_scale);
-  backend_.clip_coefficient(norm_and_clip, sum_, options_.clip_grad);
+  backend_.run(ClipCoefficient{
+      .clip = norm_and_clip, .sum_of_squares = sum_, .max_norm = options_.clip_grad});
   if (loss_scale == 1) return;
   const Tensor clip = range_of(norm_and_clip, {1, 1});
-  backend_.sum(clip, clip, static_cast<float>(1.0 / loss_scale), /*accumulate=*/false);
+  backend_.run(Sum{.out = clip,
+                   .inp = clip,
+                   .scale = static_cast<float>(1.0 / loss_scale),
+                   .accumulate = false});
 }
 
 void Optimizer::update(Tensor norm_and_clip, double learning_rate, int64_t step,
@@ -124,9 +131,11 @@ void Optimizer::parameters_from_masters(ParameterGatherer& gatherer) {
     const Part& part = parts_[bucket];
     const Tensor own = range_of(parameters_, part.arena);
     if (is_split()) {
-      backend_.split_masters(own, remainder_of(part), range_of(gradients_, part.arena));
+      backend_.run(SplitMasters{.param = own,
+                                .remainder = remainder_of(part),
+                                .master = range_of(gradients_, part.arena)});
     } else {
-      backend_.cast(own, range_of(master_, part.state));
+      backend_.run(Cast{.dst = own, .src = range_of(master_, part.state)});
     }
     gatherer.gather(bucket);
   }
@@ -155,7 +164,7 @@ void Optimizer::update_part(const Part& part, Tensor norm_and_clip, double learn
   args.eps = options_.eps;
   args.weight_decay = options_.weight_decay;
   args.step = step;
-  backend_.adamw(args);
+  backend_.run(args);
 }
 
 std::vector<Optimizer::Piece> Optimizer::pieces_of(const Parameter& parameter,

@@ -2,7 +2,7 @@
 // the clip factor stay on the device.
 //
 // The fp32 masters are the parameters themselves (fp32 models), an arena of their own (fp16), or weights
-// and what these lack of them (bf16, kernels/split_master.h). Where something else than an update reads or
+// and what these lack of them (bf16, kernels/numbers/split_master.h). Where something else than an update reads or
 // writes the last, they stand whole in the arena of gradients, which no one needs from the update of a step
 // to the first gradient of the next one.
 // [Loshchilov & Hutter 2019, arXiv:1711.05101; Megatron-LM megatron/core/optimizer]
@@ -23,8 +23,9 @@ namespace weft {
 struct OptimizerOptions {
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.01;
   float clip_grad = 1.0F;  // limit of the global L2 norm; 0 clips nothing but reports the norm
-  bool has_bf16_moments = false;  // rounded at random (kernels/moment_rounding.h), else fp32
-  uint64_t seed = 0;              // of that rounding
+  bool has_bf16_moments =
+      false;          // rounded at random (kernels/numbers/moment_rounding.h), else fp32
+  uint64_t seed = 0;  // of that rounding
   // Masters and moments lie in pinned host memory, where the update reads and writes them over the bus.
   // It is the same update, so the bits do not depend on it.
   bool offloads_state = false;

@@ -81,7 +81,7 @@ void StepResults::begin(int64_t num_micro_batches, Kind kind) {
   assert(!keeps_samples() || samples_.dp_size * samples_per_rank(slot) <= samples_.most);
   slot.work.clear();
   backend_.record(slot.begin, Stream::kCompute);
-  if (kind.fp8_errors) backend_.zero(fp8_errors());
+  if (kind.fp8_errors) backend_.run(Zero{.out = fp8_errors()});
 }
 
 void StepResults::work_done(PipelineWork::Kind kind) {

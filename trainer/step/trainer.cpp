@@ -123,8 +123,8 @@ void Trainer::initialize_parameters() {
                     Stream::kCompute);
     }
   }
-  backend_.zero(optimizer_.exp_avg());
-  backend_.zero(optimizer_.exp_avg_sq());
+  backend_.run(Zero{.out = optimizer_.exp_avg()});
+  backend_.run(Zero{.out = optimizer_.exp_avg_sq()});
   set_scalar_state({});
   parameters_loaded();
 }

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/tensor.h"
+#include "kernels/numbers/tensor.h"
 
 namespace weft {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "indexed_dataset/base/process/exit_code.h"
-#include "kernels/elements.h"
+#include "kernels/numbers/elements.h"
 #include "trainer/parallel/gradient_reducer.h"
 
 namespace weft {

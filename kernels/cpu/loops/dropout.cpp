@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kernels/cpu/loops/simd.h"
-#include "kernels/dropout.h"
+#include "kernels/numbers/dropout.h"
 
 namespace weft::cpu {
 
@@ -17,7 +17,7 @@ struct Blocks {
   uint32_t word[4][kLanes];
 };
 
-// Computes the blocks from `counter` on, with the rounds of kernels/philox.h in all lanes side by
+// Computes the blocks from `counter` on, with the rounds of kernels/numbers/philox.h in all lanes side by
 // side.
 [[gnu::always_inline]] inline void compute_blocks(Blocks& blocks, uint64_t key, uint64_t stream,
                                                   uint64_t counter) {

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "kernels/backend.h"
 #include "kernels/cpu/loops/simd.h"
+#include "kernels/operations/activation.h"
 
 namespace weft::cpu {
 

@@ -9,7 +9,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/loops/context.h"
-#include "kernels/tensor.h"
+#include "kernels/numbers/tensor.h"
 
 namespace weft::cpu {
 

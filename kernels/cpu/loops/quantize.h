@@ -4,8 +4,8 @@
 #include <bit>
 #include <cstdint>
 
-#include "kernels/float8.h"
-#include "kernels/tensor.h"
+#include "kernels/numbers/float8.h"
+#include "kernels/numbers/tensor.h"
 
 namespace weft::cpu {
 

@@ -4,10 +4,10 @@
 #include <bit>
 #include <cstring>
 
-#include "kernels/bfloat16.h"
 #include "kernels/cpu/loops/simd.h"
-#include "kernels/float16.h"
-#include "kernels/float8.h"
+#include "kernels/numbers/bfloat16.h"
+#include "kernels/numbers/float16.h"
+#include "kernels/numbers/float8.h"
 
 namespace weft::cpu {
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "kernels/tensor.h"
+#include "kernels/numbers/tensor.h"
 
 namespace weft::cpu {
 

@@ -48,7 +48,7 @@ int64_t attention_workspace_bytes(int64_t B, int64_t T, int64_t H, int64_t D, bo
   return sums_bias ? std::max(num_bytes, dqkv_bias_scratch_bytes(B, T, H, D)) : num_bytes;
 }
 
-void attention_forward(cudaStream_t stream, const Attention& args, uint32_t* item_counter) {
+void attention_forward(cudaStream_t stream, const AttentionForward& args, uint32_t* item_counter) {
   attention::Params params = attention::checked_params(args.qkv, args.document_bounds, args.slopes,
                                                        args.heads, args.scale, args.dropout);
   params.out = args.out.data();

@@ -1,6 +1,6 @@
 // Causal self-attention on the GPU, never materialising the scores [Dao 2023, arXiv:2307.08691].
 //
-// The arguments are those of kernels/backend.h, all 16-byte aligned. A D that is no multiple of 8 up
+// The arguments are those of kernels/operations/attention.h, all 16-byte aligned. A D that is no multiple of 8 up
 // to 160 throws std::invalid_argument; 64, 96 and 128 are fastest.
 //
 // bf16 and fp16 run on the tensor cores with fp32 sums and softmax; fp32 is plain fp32 arithmetic, meant
@@ -12,8 +12,8 @@
 
 #include <cstdint>
 
-#include "kernels/backend.h"
-#include "kernels/tensor.h"
+#include "kernels/numbers/tensor.h"
+#include "kernels/operations/attention.h"
 
 namespace weft::cuda {
 
@@ -22,7 +22,7 @@ int64_t attention_workspace_bytes(int64_t B, int64_t T, int64_t H, int64_t D, bo
 
 // Blocks draw their work from `item_counter`, in device memory, which is 0 before and after: calls that share it must be
 // on one stream.
-void attention_forward(cudaStream_t stream, const Attention& args, uint32_t* item_counter);
+void attention_forward(cudaStream_t stream, const AttentionForward& args, uint32_t* item_counter);
 // `workspace` is device memory of attention_workspace_bytes(), 256-byte aligned; its content is
 // overwritten.
 void attention_backward(cudaStream_t stream, const AttentionBackward& args, void* workspace);

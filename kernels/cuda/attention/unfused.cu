@@ -178,7 +178,7 @@ __global__ void store_runs_kernel(T* rows, const float* sums, const Runs runs,
       T(sums[(run * runs.num_rows + row) * runs.columns + d] * factor);
 }
 
-Params params_of(const Attention& args) {
+Params params_of(const AttentionForward& args) {
   Params params = common_params(args.qkv, args.document_bounds, args.slopes, args.heads, args.scale,
                                 args.dropout);
   params.lse = args.lse.as<float>();
@@ -202,9 +202,11 @@ dim3 grid_of(const ScoreBlock& block) {
 
 }  // namespace
 
-void draw_kept(cudaStream_t stream, const Attention& args) { draw_kept(stream, params_of(args)); }
+void draw_kept(cudaStream_t stream, const AttentionForward& args) {
+  draw_kept(stream, params_of(args));
+}
 
-void softmax_forward(cudaStream_t stream, const Attention& args, const ScoreBlock& block) {
+void softmax_forward(cudaStream_t stream, const AttentionForward& args, const ScoreBlock& block) {
   const Params params = params_of(args);
   dispatch(args.qkv.dtype(), [&](auto type) {
     using T = decltype(type);

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "kernels/backend.h"
+#include "kernels/operations/attention.h"
 
 namespace weft::cuda::attention {
 
@@ -23,11 +23,11 @@ struct ScoreBlock {
 };
 
 // Draws dropout's bits into args.kept.
-void draw_kept(cudaStream_t stream, const Attention& args);
+void draw_kept(cudaStream_t stream, const AttentionForward& args);
 
 // Replaces q k^T by the probabilities that multiply v: numbers of x that begin where their row began. They are 0
 // where the query does not see the key or dropout drops it; dropout's factor is missing. Writes lse.
-void softmax_forward(cudaStream_t stream, const Attention& args, const ScoreBlock& block);
+void softmax_forward(cudaStream_t stream, const AttentionForward& args, const ScoreBlock& block);
 
 // Replaces q k^T by forward's probabilities, and the gradients dout v^T by those of the scores after the scale,
 // both in the same way as softmax_forward.

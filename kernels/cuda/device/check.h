@@ -10,7 +10,8 @@
 #include <stdexcept>
 #include <string>
 
-#include "kernels/backend.h"
+#include "kernels/device_error.h"
+#include "kernels/numbers/tensor.h"
 
 namespace weft::cuda {
 
@@ -118,6 +119,15 @@ inline void require_aligned(const char* operation, std::initializer_list<Tensor>
       throw std::invalid_argument(std::string(operation) +
                                   ": on CUDA every tensor must begin at a multiple of 16 bytes");
   }
+}
+
+// Kernels move pieces of 16 bytes, which are up to 8 numbers of a model's type and 16 of fp8.
+inline void require_multiple(const char* operation, const char* what, int64_t size,
+                             int64_t multiple) {
+  if (size % multiple != 0)
+    throw std::invalid_argument(std::string(operation) + ": " + what + " is " +
+                                std::to_string(size) + "; on CUDA it must be a multiple of " +
+                                std::to_string(multiple));
 }
 
 }  // namespace weft::cuda

@@ -8,10 +8,9 @@
 #include <stdexcept>
 #include <type_traits>
 
-#include "kernels/backend.h"
 #include "kernels/cuda/device/check.h"
-#include "kernels/dropout.h"
-#include "kernels/philox.h"
+#include "kernels/numbers/dropout.h"
+#include "kernels/numbers/philox.h"
 
 namespace weft::cuda {
 
@@ -146,7 +145,7 @@ __device__ inline float block_max(float value) {
   return warp_max(lane < num_warps ? shared[lane] : -INFINITY);
 }
 
-// Dropout (kernels/dropout.h) as the device uses it: the threshold and the scale are computed once.
+// Dropout (kernels/numbers/dropout.h) as the device uses it: the threshold and the scale are computed once.
 struct DropoutMask {
   uint64_t seed, stream, first_element;
   uint32_t threshold;  // dropped when the element's number is below; 0: no dropout

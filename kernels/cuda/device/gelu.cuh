@@ -2,7 +2,7 @@
 // the fast exponential and division: their errors of about 2^-21 are nothing beside the rounding.
 #pragma once
 
-#include "kernels/backend.h"
+#include "kernels/operations/activation.h"
 
 namespace weft::cuda {
 

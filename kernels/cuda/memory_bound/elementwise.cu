@@ -1,7 +1,10 @@
 // Casts, GELU and its derivative, random numbers.
+#include "kernels/cuda/device/context.h"
 #include "kernels/cuda/device/device.cuh"
 #include "kernels/cuda/device/gelu.cuh"
 #include "kernels/cuda/memory_bound/kernels.h"
+#include "kernels/operations/activation.h"
+#include "kernels/operations/memory.h"
 
 namespace weft::cuda {
 namespace {
@@ -79,34 +82,46 @@ void fill_random(cudaStream_t stream, void* data, DType type, int64_t n) {
   CUDA_CHECK(cudaGetLastError());
 }
 
-void cast(cudaStream_t stream, void* dst, DType dst_type, const void* src, DType src_type,
-          int64_t n) {
+void gelu_backward(cudaStream_t stream, void* dpre, const void* pre, DType x, int64_t n,
+                   Gelu gelu) {
+  launch_gelu<true>(stream, dpre, pre, x, n, gelu);
+}
+
+void run(const Context& context, const Zero& op) {
+  CUDA_CHECK(
+      cudaMemsetAsync(op.out.data(), 0, static_cast<size_t>(op.out.num_bytes()), context.stream));
+}
+
+void run(const Context& context, const Cast& op) {
+  const Tensor &dst = op.dst, &src = op.src;
+  if (dst.dtype() == src.dtype()) {
+    CUDA_CHECK(cudaMemcpyAsync(dst.data(), src.data(), static_cast<size_t>(src.num_bytes()),
+                               cudaMemcpyDefault, context.stream));
+    return;
+  }
+  require_aligned("cast", {dst, src});
+  const int64_t n = src.num_elements();
   const unsigned blocks = grid_size(ceil_div(n, kThreads * 8));
-  const bool narrows = src_type == DType::kFloat32;
-  if (!narrows && dst_type != DType::kFloat32)
-    throw std::invalid_argument("cast: only between float32 and a 16-bit type");
-  dispatch(narrows ? dst_type : src_type, [&](auto type) {
+  const bool narrows = src.dtype() == DType::kFloat32;
+  dispatch(narrows ? dst.dtype() : src.dtype(), [&](auto type) {
     using T = decltype(type);
     if constexpr (sizeof(T) == 2) {
       if (narrows) {
-        cast_kernel<<<blocks, kThreads, 0, stream>>>(static_cast<T*>(dst),
-                                                     static_cast<const float*>(src), n);
+        cast_kernel<<<blocks, kThreads, 0, context.stream>>>(dst.as<T>(), src.as<const float>(), n);
       } else {
-        cast_kernel<<<blocks, kThreads, 0, stream>>>(static_cast<float*>(dst),
-                                                     static_cast<const T*>(src), n);
+        cast_kernel<<<blocks, kThreads, 0, context.stream>>>(dst.as<float>(), src.as<const T>(), n);
       }
     }
   });
   CUDA_CHECK(cudaGetLastError());
 }
 
-void gelu_forward(cudaStream_t stream, void* out, const void* pre, DType x, int64_t n, Gelu gelu) {
-  launch_gelu<false>(stream, out, pre, x, n, gelu);
-}
-
-void gelu_backward(cudaStream_t stream, void* dpre, const void* pre, DType x, int64_t n,
-                   Gelu gelu) {
-  launch_gelu<true>(stream, dpre, pre, x, n, gelu);
+void run(const Context& context, const GeluForward& op) {
+  constexpr const char* kName = "gelu_forward";
+  require_multiple(kName, "the feed-forward size of a rank", num_columns(op.out), 8);
+  require_aligned(kName, {op.out, op.pre});
+  launch_gelu<false>(context.stream, op.out.data(), op.pre.data(), op.out.dtype(),
+                     op.out.num_elements(), op.gelu);
 }
 
 }  // namespace weft::cuda

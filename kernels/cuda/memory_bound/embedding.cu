@@ -9,8 +9,10 @@
 #include <algorithm>
 #include <bit>
 
+#include "kernels/cuda/device/context.h"
 #include "kernels/cuda/device/device.cuh"
 #include "kernels/cuda/memory_bound/kernels.h"
+#include "kernels/operations/embedding.h"
 
 namespace weft::cuda {
 namespace {
@@ -184,14 +186,18 @@ void add_rows_by_key(cudaStream_t stream, float* sums, const void* dout, DType x
 
 }  // namespace
 
-void embedding_forward(cudaStream_t stream, void* out, const int32_t* tokens, const void* word,
-                       DType x, int64_t N, int64_t C, int64_t first_word, int64_t num_words) {
-  dispatch(x, [&](auto type) {
+void run(const Context& context, const EmbeddingForward& op) {
+  constexpr const char* kName = "embedding_forward";
+  const int64_t N = num_rows(op.out), C = num_columns(op.out);
+  require_multiple(kName, "the hidden size", C, 8);
+  require_aligned(kName, {op.out, op.word});
+  dispatch(op.out.dtype(), [&](auto type) {
     using X = decltype(type);
     const int64_t num_vecs = N * C / Vec<X>::kSize;
-    embedding_forward_kernel<<<grid_size(ceil_div(num_vecs, kThreads)), kThreads, 0, stream>>>(
-        static_cast<X*>(out), tokens, static_cast<const X*>(word), num_vecs, C, first_word,
-        num_words);
+    const unsigned blocks = grid_size(ceil_div(num_vecs, kThreads));
+    embedding_forward_kernel<<<blocks, kThreads, 0, context.stream>>>(
+        op.out.as<X>(), op.tokens.as<const int32_t>(), op.word.as<const X>(), num_vecs, C,
+        op.first_word, num_rows(op.word));
   });
   CUDA_CHECK(cudaGetLastError());
 }
@@ -201,13 +207,16 @@ int64_t embedding_backward_scratch_bytes(int64_t N, int64_t C) {
          sort_pairs_scratch_bytes(N);
 }
 
-void embedding_backward(cudaStream_t stream, float* dword, const void* dout, const int32_t* tokens,
-                        DType x, int64_t N, int64_t C, int64_t first_word, int64_t num_words,
-                        void* scratch) {
-  const KeyedRows rows(scratch, N, C);
-  make_keys_kernel<<<grid_size(ceil_div(N, kThreads)), kThreads, 0, stream>>>(
-      rows.keys, rows.positions, tokens, N, first_word, num_words);
-  add_rows_by_key(stream, dword, dout, x, N, C, num_words, rows);
+void run(const Context& context, const EmbeddingBackward& op) {
+  constexpr const char* kName = "embedding_backward";
+  const int64_t N = num_rows(op.dout), C = num_columns(op.dout), num_words = num_rows(op.dword);
+  require_multiple(kName, "the hidden size", C, 8);
+  require_aligned(kName, {op.dword, op.dout});
+  const KeyedRows rows(context.scratch(kName, embedding_backward_scratch_bytes(N, C)), N, C);
+  make_keys_kernel<<<grid_size(ceil_div(N, kThreads)), kThreads, 0, context.stream>>>(
+      rows.keys, rows.positions, op.tokens.as<const int32_t>(), N, op.first_word, num_words);
+  add_rows_by_key(context.stream, op.dword.as<float>(), op.dout.data(), op.dout.dtype(), N, C,
+                  num_words, rows);
 }
 
 void document_positions_backward(cudaStream_t stream, float* dtable, const void* dout,

@@ -4,10 +4,11 @@
 // block takes a tile.
 #include <algorithm>
 
-#include "kernels/checks/check_shapes.h"
+#include "kernels/cuda/device/context.h"
 #include "kernels/cuda/memory_bound/fp8.cuh"
 #include "kernels/cuda/memory_bound/kernels.h"
-#include "kernels/float8.h"
+#include "kernels/numbers/float8.h"
+#include "kernels/operations/fp8.h"
 
 namespace weft::cuda {
 namespace {
@@ -204,31 +205,36 @@ int64_t quantize_scratch_bytes(int64_t N, int64_t C) {
   return kAmaxBytes + ceil_div(N, kTileRows) * C * static_cast<int64_t>(sizeof(float));
 }
 
-void quantize(cudaStream_t stream, const Quantize& args, void* scratch) {
-  const Tensor& like = args.inp ? args.inp : args.pre;
+void run(const Context& context, const Quantize& op) {
+  constexpr const char* kName = "quantize";
+  const Tensor& like = op.inp ? op.inp : op.pre;
   if (like.dtype() != DType::kBFloat16)
     throw std::invalid_argument("quantize: a GPU takes bfloat16, and the numbers are " +
                                 std::string(name_of(like.dtype())));
   const int64_t N = num_rows(like), C = num_columns(like);
-  const DType format = (args.rows ? args.rows : args.transposed).dtype();
+  require_multiple(kName, "the number of rows", N, 16);
+  require_multiple(kName, "the number of columns", C, 16);
+  require_aligned(kName, {op.rows, op.transposed, op.value, op.inp, op.pre});
+  void* const scratch = context.scratch(kName, quantize_scratch_bytes(N, op.column_sums ? C : 0));
+  const DType format = (op.rows ? op.rows : op.transposed).dtype();
   auto* partial_sums = reinterpret_cast<float*>(static_cast<char*>(scratch) + kAmaxBytes);
-  const QuantizeSource source{args.inp.as<const bf16>(), args.pre.as<const bf16>(), args.gelu};
-  const QuantizeTarget target{.rows = args.rows.as<uint8_t>(),
-                              .transposed = args.transposed.as<uint8_t>(),
-                              .value = args.value.as<bf16>(),
-                              .partial_sums = args.column_sums ? partial_sums : nullptr,
-                              .scaling = args.scaling.as<float>(),
+  const QuantizeSource source{op.inp.as<const bf16>(), op.pre.as<const bf16>(), op.gelu};
+  const QuantizeTarget target{.rows = op.rows.as<uint8_t>(),
+                              .transposed = op.transposed.as<uint8_t>(),
+                              .value = op.value.as<bf16>(),
+                              .partial_sums = op.column_sums ? partial_sums : nullptr,
+                              .scaling = op.scaling.as<float>(),
                               .own_amax = nullptr,
-                              .amax = args.amax.as<unsigned>(),
+                              .amax = op.amax.as<unsigned>(),
                               .largest = float8_format(format).largest};
-  const auto passes = !args.pre   ? launch_passes<Kind::kPlain>
-                      : !args.inp ? launch_passes<Kind::kGelu>
-                                  : launch_passes<Kind::kGeluGradient>;
-  passes(stream, source, target, format, N, C,
-         args.derives_scale ? static_cast<unsigned*>(scratch) : nullptr);
-  if (args.column_sums)
-    sum_partials(stream, {args.column_sums.as<float>()}, partial_sums, ceil_div(N, kTileRows), C, C,
-                 args.accumulate);
+  const auto passes = !op.pre   ? launch_passes<Kind::kPlain>
+                      : !op.inp ? launch_passes<Kind::kGelu>
+                                : launch_passes<Kind::kGeluGradient>;
+  passes(context.stream, source, target, format, N, C,
+         op.derives_scale ? static_cast<unsigned*>(scratch) : nullptr);
+  if (op.column_sums)
+    sum_partials(context.stream, {op.column_sums.as<float>()}, partial_sums, ceil_div(N, kTileRows),
+                 C, C, op.accumulate);
 }
 
 }  // namespace weft::cuda

@@ -28,7 +28,7 @@ struct QuantizeTarget {
   float largest;             // of the format
 };
 
-// kernels/float8.h's fp8_scale.
+// kernels/numbers/float8.h's fp8_scale.
 __device__ inline float scale_of(float amax, float largest) {
   return amax > 0.0F && isfinite(amax) ? fminf(largest / amax, 0x1p126F) : 1.0F;
 }

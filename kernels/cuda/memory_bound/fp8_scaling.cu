@@ -1,9 +1,10 @@
 // Delayed scaling: the next scales of all fp8 tensors from the largest numbers of the steps before.
 #include <cmath>
 
+#include "kernels/cuda/device/context.h"
 #include "kernels/cuda/memory_bound/fp8.cuh"
-#include "kernels/cuda/memory_bound/kernels.h"
-#include "kernels/float8.h"
+#include "kernels/numbers/float8.h"
+#include "kernels/operations/fp8.h"
 
 namespace weft::cuda {
 namespace {
@@ -40,13 +41,12 @@ __global__ void update_scaling_kernel(float* states, float* amaxes, int64_t n, i
 
 }  // namespace
 
-void update_fp8_scaling(cudaStream_t stream, const Fp8ScalingUpdate& args) {
-  const int64_t n = args.states.shape(0);
-  const float largest =
-      std::ldexp(float8_format(args.format).largest, -static_cast<int>(args.margin));
-  update_scaling_kernel<<<grid_size(ceil_div(n * 32, kThreads)), kThreads, 0, stream>>>(
-      args.states.as<float>(), args.amaxes.as<float>(), n, args.states.shape(1), args.history_len,
-      args.slot, largest, args.uses_maximum);
+void run(const Context& context, const UpdateFp8Scaling& op) {
+  const int64_t n = op.states.shape(0);
+  const float largest = std::ldexp(float8_format(op.format).largest, -static_cast<int>(op.margin));
+  update_scaling_kernel<<<grid_size(ceil_div(n * 32, kThreads)), kThreads, 0, context.stream>>>(
+      op.states.as<float>(), op.amaxes.as<float>(), n, op.states.shape(1), op.history_len, op.slot,
+      largest, op.uses_maximum);
   CUDA_CHECK(cudaGetLastError());
 }
 

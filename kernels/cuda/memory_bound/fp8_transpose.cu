@@ -1,7 +1,8 @@
 // Transposing what is in fp8 already: a block takes a tile of 128 x 128 bytes, a thread four rows of sixteen
 // bytes.
+#include "kernels/cuda/device/context.h"
 #include "kernels/cuda/memory_bound/fp8.cuh"
-#include "kernels/cuda/memory_bound/kernels.h"
+#include "kernels/operations/fp8.h"
 
 namespace weft::cuda {
 namespace {
@@ -66,10 +67,15 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void transpose_fp8(cudaStream_t stream, uint8_t* transposed, const uint8_t* rows, int64_t N,
-                   int64_t C) {
+void run(const Context& context, const TransposeFp8& op) {
+  constexpr const char* kName = "transpose_fp8";
+  const int64_t N = num_rows(op.rows), C = num_columns(op.rows);
+  require_multiple(kName, "the number of rows", N, 16);
+  require_multiple(kName, "the number of columns", C, 16);
+  require_aligned(kName, {op.transposed, op.rows});
   const dim3 grid(grid_size(ceil_div(C, kTile)), static_cast<unsigned>(ceil_div(N, kTile)));
-  transpose_kernel<<<grid, kThreads, 0, stream>>>(transposed, rows, N, C);
+  transpose_kernel<<<grid, kThreads, 0, context.stream>>>(op.transposed.as<uint8_t>(),
+                                                          op.rows.as<const uint8_t>(), N, C);
   CUDA_CHECK(cudaGetLastError());
 }
 

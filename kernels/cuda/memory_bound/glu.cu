@@ -1,8 +1,9 @@
 // Gated linear units. A thread computes 16 bytes of the output and reads those of gate and up, which
 // lie F columns apart in a row of (N,2F).
+#include "kernels/cuda/device/context.h"
 #include "kernels/cuda/device/device.cuh"
 #include "kernels/cuda/device/gelu.cuh"
-#include "kernels/cuda/memory_bound/kernels.h"
+#include "kernels/operations/activation.h"
 
 namespace weft::cuda {
 namespace {
@@ -84,24 +85,32 @@ void dispatch_glu(DType x, Glu glu, Function function) {
 
 }  // namespace
 
-void glu_forward(cudaStream_t stream, void* out, const void* pre, DType x, int64_t N, int64_t F,
-                 Glu glu) {
-  dispatch_glu(x, glu, [&](auto type, auto kind) {
+void run(const Context& context, const GluForward& op) {
+  constexpr const char* kName = "glu_forward";
+  const Tensor &out = op.out, &pre = op.pre;
+  const int64_t N = num_rows(out), F = num_columns(out);
+  require_multiple(kName, "the feed-forward size of a rank", F, 8);
+  require_aligned(kName, {out, pre});
+  dispatch_glu(out.dtype(), op.glu, [&](auto type, auto kind) {
     using T = decltype(type);
     const unsigned blocks = grid_size(ceil_div(N * F, kThreads * Vec<T>::kSize));
-    glu_forward_kernel<T, kind()><<<blocks, kThreads, 0, stream>>>(
-        static_cast<T*>(out), static_cast<const T*>(pre), N * F, F);
+    glu_forward_kernel<T, kind()>
+        <<<blocks, kThreads, 0, context.stream>>>(out.as<T>(), pre.as<const T>(), N * F, F);
   });
   CUDA_CHECK(cudaGetLastError());
 }
 
-void glu_backward(cudaStream_t stream, void* dpre, const void* dout, const void* pre, DType x,
-                  int64_t N, int64_t F, Glu glu) {
-  dispatch_glu(x, glu, [&](auto type, auto kind) {
+void run(const Context& context, const GluBackward& op) {
+  constexpr const char* kName = "glu_backward";
+  const Tensor &dpre = op.dpre, &dout = op.dout, &pre = op.pre;
+  const int64_t N = num_rows(dout), F = num_columns(dout);
+  require_multiple(kName, "the feed-forward size of a rank", F, 8);
+  require_aligned(kName, {dpre, dout, pre});
+  dispatch_glu(dout.dtype(), op.glu, [&](auto type, auto kind) {
     using T = decltype(type);
     const unsigned blocks = grid_size(ceil_div(N * F, kThreads * Vec<T>::kSize));
-    glu_backward_kernel<T, kind()><<<blocks, kThreads, 0, stream>>>(
-        static_cast<T*>(dpre), static_cast<const T*>(dout), static_cast<const T*>(pre), N * F, F);
+    glu_backward_kernel<T, kind()><<<blocks, kThreads, 0, context.stream>>>(
+        dpre.as<T>(), dout.as<const T>(), pre.as<const T>(), N * F, F);
   });
   CUDA_CHECK(cudaGetLastError());
 }

@@ -6,9 +6,10 @@
 // mostly from L2.
 #include <algorithm>
 
+#include "kernels/cuda/device/context.h"
 #include "kernels/cuda/device/shared_memory.h"
-#include "kernels/cuda/memory_bound/kernels.h"
 #include "kernels/cuda/memory_bound/loss.cuh"
+#include "kernels/operations/loss.h"
 
 namespace weft::cuda {
 namespace {
@@ -136,18 +137,28 @@ void launch(cudaStream_t stream, const LossArgs& args) {
 
 }  // namespace
 
-void cross_entropy(cudaStream_t stream, float* losses, void* logits, const int32_t* targets,
-                   const float* loss_mask, DType x, int64_t N, int64_t Vp, int64_t vocabulary_size,
-                   float gradient_scale, bool gradient) {
-  const LossArgs args{losses, logits,          targets,        loss_mask, N,
-                      Vp,     vocabulary_size, gradient_scale, gradient};
-  dispatch(x, [&](auto type) { launch<decltype(type)>(stream, args); });
+void run(const Context& context, const CrossEntropy& op) {
+  constexpr const char* kName = "cross_entropy";
+  const Tensor& logits = op.logits;
+  require_multiple(kName, "the padded vocabulary", num_columns(logits), 8);
+  require_aligned(kName, {logits});
+  const LossArgs args{op.losses.as<float>(),
+                      logits.data(),
+                      op.targets.as<const int32_t>(),
+                      op.loss_mask.as<const float>(),
+                      num_rows(logits),
+                      num_columns(logits),
+                      op.vocabulary_size,
+                      op.gradient_scale,
+                      op.writes_gradient};
+  dispatch(logits.dtype(), [&](auto type) { launch<decltype(type)>(context.stream, args); });
   CUDA_CHECK(cudaGetLastError());
 }
 
-void sample_losses(cudaStream_t stream, float* out, const float* losses, const float* loss_mask,
-                   int64_t B, int64_t T) {
-  sample_losses_kernel<<<grid_size(B), kSampleThreads, 0, stream>>>(out, losses, loss_mask, T);
+void run(const Context& context, const SampleLosses& op) {
+  sample_losses_kernel<<<grid_size(num_rows(op.losses)), kSampleThreads, 0, context.stream>>>(
+      op.out.as<float>(), op.losses.as<const float>(), op.loss_mask.as<const float>(),
+      num_columns(op.losses));
   CUDA_CHECK(cudaGetLastError());
 }
 

@@ -1,8 +1,9 @@
 // Gradient clipping and AdamW. AdamW is one launch over the flat parameters of a rank.
+#include "kernels/cuda/device/context.h"
 #include "kernels/cuda/device/device.cuh"
-#include "kernels/cuda/memory_bound/kernels.h"
-#include "kernels/moment_rounding.h"
-#include "kernels/split_master.h"
+#include "kernels/numbers/moment_rounding.h"
+#include "kernels/numbers/split_master.h"
+#include "kernels/operations/optimizer.h"
 
 namespace weft::cuda {
 namespace {
@@ -193,48 +194,51 @@ void launch_adamw(cudaStream_t stream, const AdamW& args, const AdamWStep& step)
 
 }  // namespace
 
-void clip_coefficient(cudaStream_t stream, float* clip, const float* sum_of_squares,
-                      float max_norm) {
-  clip_kernel<<<1, 1, 0, stream>>>(clip, sum_of_squares, max_norm);
+void run(const Context& context, const ClipCoefficient& op) {
+  clip_kernel<<<1, 1, 0, context.stream>>>(op.clip.as<float>(), op.sum_of_squares.as<const float>(),
+                                           op.max_norm);
   CUDA_CHECK(cudaGetLastError());
 }
 
-void adamw(cudaStream_t stream, const AdamW& args) {
-  const double correction1 = 1.0 - std::pow(static_cast<double>(args.beta1), args.step);
-  const double correction2 = 1.0 - std::pow(static_cast<double>(args.beta2), args.step);
+void run(const Context& context, const AdamW& op) {
+  require_aligned("adamw", {op.param, op.master, op.remainder, op.m, op.v, op.grad});
+  const double correction1 = 1.0 - std::pow(static_cast<double>(op.beta1), op.step);
+  const double correction2 = 1.0 - std::pow(static_cast<double>(op.beta2), op.step);
   AdamWStep step;
-  step.beta1 = args.beta1;
-  step.beta2 = args.beta2;
-  step.eps = args.eps;
-  step.one_minus_beta1 = static_cast<float>(1.0 - static_cast<double>(args.beta1));
-  step.one_minus_beta2 = static_cast<float>(1.0 - static_cast<double>(args.beta2));
-  step.step_size = static_cast<float>(args.lr / correction1);
+  step.beta1 = op.beta1;
+  step.beta2 = op.beta2;
+  step.eps = op.eps;
+  step.one_minus_beta1 = static_cast<float>(1.0 - static_cast<double>(op.beta1));
+  step.one_minus_beta2 = static_cast<float>(1.0 - static_cast<double>(op.beta2));
+  step.step_size = static_cast<float>(op.lr / correction1);
   step.inv_sqrt_correct = static_cast<float>(1.0 / std::sqrt(correction2));
-  step.keep = static_cast<float>(1.0 - static_cast<double>(args.lr) * args.weight_decay);
-  step.seed = args.seed;
-  step.number = args.step;
-  dispatch(args.param.dtype(), [&](auto type) {
+  step.keep = static_cast<float>(1.0 - static_cast<double>(op.lr) * op.weight_decay);
+  step.seed = op.seed;
+  step.number = op.step;
+  dispatch(op.param.dtype(), [&](auto type) {
     using T = decltype(type);
-    if (args.m.dtype() == DType::kBFloat16) {
-      launch_adamw<T, bf16>(stream, args, step);
+    if (op.m.dtype() == DType::kBFloat16) {
+      launch_adamw<T, bf16>(context.stream, op, step);
     } else {
-      launch_adamw<T, float>(stream, args, step);
+      launch_adamw<T, float>(context.stream, op, step);
     }
   });
   CUDA_CHECK(cudaGetLastError());
 }
 
-void split_masters(cudaStream_t stream, Tensor param, Tensor remainder, Tensor master) {
-  const unsigned blocks = grid_size(param.num_elements() / kOptimizerBlock);
-  split_masters_kernel<<<blocks, kThreads, 0, stream>>>(param.as<bf16>(), remainder.as<uint8_t>(),
-                                                        master.as<const float>());
+void run(const Context& context, const SplitMasters& op) {
+  require_aligned("split_masters", {op.param, op.remainder, op.master});
+  const unsigned blocks = grid_size(op.param.num_elements() / kOptimizerBlock);
+  split_masters_kernel<<<blocks, kThreads, 0, context.stream>>>(
+      op.param.as<bf16>(), op.remainder.as<uint8_t>(), op.master.as<const float>());
   CUDA_CHECK(cudaGetLastError());
 }
 
-void join_masters(cudaStream_t stream, Tensor master, Tensor param, Tensor remainder) {
-  const unsigned blocks = grid_size(param.num_elements() / kOptimizerBlock);
-  join_masters_kernel<<<blocks, kThreads, 0, stream>>>(master.as<float>(), param.as<const bf16>(),
-                                                       remainder.as<const uint8_t>());
+void run(const Context& context, const JoinMasters& op) {
+  require_aligned("join_masters", {op.param, op.remainder, op.master});
+  const unsigned blocks = grid_size(op.param.num_elements() / kOptimizerBlock);
+  join_masters_kernel<<<blocks, kThreads, 0, context.stream>>>(
+      op.master.as<float>(), op.param.as<const bf16>(), op.remainder.as<const uint8_t>());
   CUDA_CHECK(cudaGetLastError());
 }
 

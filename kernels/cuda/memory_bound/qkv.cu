@@ -1,9 +1,10 @@
 // What becomes of queries, keys and values before attention: rotary positions, and keys and values
 // that a group of queries shares; and the backward of both. A thread has 16 bytes of an output, or of
 // both elements of its pairs; where heads are no multiples of 16 bytes, it has one element or pair.
+#include "kernels/cuda/device/context.h"
 #include "kernels/cuda/device/device.cuh"
 #include "kernels/cuda/device/pieces.cuh"
-#include "kernels/cuda/memory_bound/kernels.h"
+#include "kernels/operations/qkv.h"
 
 namespace weft::cuda {
 namespace {
@@ -124,60 +125,65 @@ __global__ void sum_groups_kernel(T* grouped, const T* expanded, int64_t num_pie
 
 }  // namespace
 
-void rotate(cudaStream_t stream, const Rotary& args) {
-  const Tensor& qkv = args.qkv;
+void run(const Context& context, const Rotary& op) {
+  const Tensor& qkv = op.qkv;
+  require_aligned("rotate", {qkv, op.angles});
   const RotaryArgs on_device{qkv.data(),
-                             args.angles.as<const float>(),
-                             args.document_bounds.as<const int32_t>(),
+                             op.angles.as<const float>(),
+                             op.document_bounds.as<const int32_t>(),
                              qkv.shape(0) * qkv.shape(1),
                              qkv.shape(1),
                              qkv.shape(2),
                              qkv.shape(3),
                              qkv.shape(4),
-                             args.angles.shape(2),
-                             args.inverse ? -1.0F : 1.0F};
+                             op.angles.shape(2),
+                             op.inverse ? -1.0F : 1.0F};
   dispatch(qkv.dtype(), [&](auto type) {
     using T = decltype(type);
     const int64_t num_heads = on_device.num_rows * on_device.G * (on_device.parts - 1);
     if (on_device.D % Vec<T>::kSize != 0 || on_device.num_pairs % Vec<T>::kSize != 0) {
       const unsigned blocks = grid_size(ceil_div(num_heads * on_device.num_pairs, kThreads));
-      rotate_pairs_kernel<T><<<blocks, kThreads, 0, stream>>>(on_device, args.interleaved);
+      rotate_pairs_kernel<T><<<blocks, kThreads, 0, context.stream>>>(on_device, op.interleaved);
       return;
     }
-    const int64_t elements = (args.interleaved ? 2 : 1) * on_device.num_pairs;
+    const int64_t elements = (op.interleaved ? 2 : 1) * on_device.num_pairs;
     const unsigned blocks = grid_size(ceil_div(num_heads * elements / Vec<T>::kSize, kThreads));
-    if (args.interleaved) {
-      rotate_kernel<T, true><<<blocks, kThreads, 0, stream>>>(on_device);
+    if (op.interleaved) {
+      rotate_kernel<T, true><<<blocks, kThreads, 0, context.stream>>>(on_device);
     } else {
-      rotate_kernel<T, false><<<blocks, kThreads, 0, stream>>>(on_device);
+      rotate_kernel<T, false><<<blocks, kThreads, 0, context.stream>>>(on_device);
     }
   });
   CUDA_CHECK(cudaGetLastError());
 }
 
-void expand_groups(cudaStream_t stream, Tensor expanded, Tensor grouped) {
+void run(const Context& context, const ExpandGroups& op) {
+  const Tensor &expanded = op.expanded, &grouped = op.grouped;
+  require_aligned("expand_groups", {expanded, grouped});
   dispatch(grouped.dtype(), [&](auto type) {
     using T = decltype(type);
     choose_piece<T>(grouped.shape(4), [&](auto size) {
       const int64_t num_pieces = expanded.num_elements() / size();
       const unsigned blocks = grid_size(ceil_div(num_pieces, kThreads));
-      expand_groups_kernel<T, size()>
-          <<<blocks, kThreads, 0, stream>>>(expanded.as<T>(), grouped.as<const T>(), num_pieces,
-                                            grouped.shape(4) / size(), grouped.shape(3) - 2);
+      expand_groups_kernel<T, size()><<<blocks, kThreads, 0, context.stream>>>(
+          expanded.as<T>(), grouped.as<const T>(), num_pieces, grouped.shape(4) / size(),
+          grouped.shape(3) - 2);
     });
   });
   CUDA_CHECK(cudaGetLastError());
 }
 
-void sum_groups(cudaStream_t stream, Tensor grouped, Tensor expanded) {
+void run(const Context& context, const SumGroups& op) {
+  const Tensor &grouped = op.grouped, &expanded = op.expanded;
+  require_aligned("sum_groups", {grouped, expanded});
   dispatch(grouped.dtype(), [&](auto type) {
     using T = decltype(type);
     choose_piece<T>(grouped.shape(4), [&](auto size) {
       const int64_t num_pieces = grouped.num_elements() / size();
       const unsigned blocks = grid_size(ceil_div(num_pieces, kThreads));
-      sum_groups_kernel<T, size()>
-          <<<blocks, kThreads, 0, stream>>>(grouped.as<T>(), expanded.as<const T>(), num_pieces,
-                                            grouped.shape(4) / size(), grouped.shape(3) - 2);
+      sum_groups_kernel<T, size()><<<blocks, kThreads, 0, context.stream>>>(
+          grouped.as<T>(), expanded.as<const T>(), num_pieces, grouped.shape(4) / size(),
+          grouped.shape(3) - 2);
     });
   });
   CUDA_CHECK(cudaGetLastError());

@@ -2,9 +2,11 @@
 // (per 32 columns) adds them in order.
 #include <algorithm>
 
+#include "kernels/cuda/device/context.h"
 #include "kernels/cuda/device/device.cuh"
 #include "kernels/cuda/device/pieces.cuh"
 #include "kernels/cuda/memory_bound/kernels.h"
+#include "kernels/operations/reduction.h"
 
 namespace weft::cuda {
 namespace {
@@ -168,26 +170,31 @@ void column_sums(cudaStream_t stream, float* out, const void* inp, DType x, int6
   sum_partials(stream, {out}, partials, chunks, O, O, accumulate);
 }
 
-void sum(cudaStream_t stream, float* out, const float* inp, int64_t n, float scale, bool accumulate,
-         void* scratch) {
-  launch_sum(stream, out, inp, n, false, scale, accumulate, scratch);
+void run(const Context& context, const Sum& op) {
+  const int64_t n = op.inp.num_elements();
+  if (n >= 4) require_aligned("sum", {op.inp});  // fewer are read one by one
+  launch_sum(context.stream, op.out.as<float>(), op.inp.as<const float>(), n, false, op.scale,
+             op.accumulate, context.scratch("sum", kSumScratchBytes));
 }
 
-void sum_of_squares(cudaStream_t stream, float* out, const float* inp, int64_t n, void* scratch) {
-  launch_sum(stream, out, inp, n, true, 1.0F, false, scratch);
+void run(const Context& context, const SumOfSquares& op) {
+  require_aligned("sum_of_squares", {op.inp});
+  launch_sum(context.stream, op.out.as<float>(), op.inp.as<const float>(), op.inp.num_elements(),
+             true, 1.0F, false, context.scratch("sum_of_squares", kSumScratchBytes));
 }
 
-void squared_error(cudaStream_t stream, float* out, const void* value, const void* reference,
-                   DType x, int64_t n, bool accumulate, void* scratch) {
-  auto* partials = static_cast<float*>(scratch);
+void run(const Context& context, const SquaredError& op) {
+  require_aligned("squared_error", {op.value, op.reference});
+  auto* partials = static_cast<float*>(context.scratch("squared_error", kSumScratchBytes));
+  const int64_t n = op.value.num_elements();
   const int64_t blocks =
       std::clamp<int64_t>(ceil_div(n, 16 * kSumThreads), 1, kSumScratchBytes / (2 * sizeof(float)));
-  dispatch(x, [&](auto type) {
+  dispatch(op.value.dtype(), [&](auto type) {
     using T = decltype(type);
-    squared_error_kernel<<<static_cast<unsigned>(blocks), kSumThreads, 0, stream>>>(
-        partials, static_cast<const T*>(value), static_cast<const T*>(reference), n);
+    squared_error_kernel<<<static_cast<unsigned>(blocks), kSumThreads, 0, context.stream>>>(
+        partials, op.value.as<const T>(), op.reference.as<const T>(), n);
   });
-  sum_partials(stream, {out}, partials, blocks, 2, 2, accumulate);
+  sum_partials(context.stream, {op.out.as<float>()}, partials, blocks, 2, 2, op.accumulate);
 }
 
 }  // namespace weft::cuda

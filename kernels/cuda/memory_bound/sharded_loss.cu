@@ -1,7 +1,8 @@
 // The loss over a sharded vocabulary, in two kernels around an all-gather: statistics of the own
 // words, then the losses and the gradient of the own logits. A block owns a row.
-#include "kernels/cuda/memory_bound/kernels.h"
+#include "kernels/cuda/device/context.h"
 #include "kernels/cuda/memory_bound/loss.cuh"
+#include "kernels/operations/loss.h"
 
 namespace weft::cuda {
 namespace {
@@ -89,44 +90,42 @@ __global__ void __launch_bounds__(kLossThreads)
   }
 }
 
+// Checks the logits, and returns what both operations have in common.
+template <typename Op>
+ShardedLossArgs device_args(const char* name, const Op& op) {
+  require_multiple(name, "the padded vocabulary of a rank", num_columns(op.logits), 8);
+  require_aligned(name, {op.logits});
+  ShardedLossArgs args = {};
+  args.own_statistics = op.statistics.template as<float>();
+  args.statistics = op.statistics.template as<const float>();
+  args.logits = op.logits.data();
+  args.targets = op.targets.template as<const int32_t>();
+  args.N = num_rows(op.logits);
+  args.columns = num_columns(op.logits);
+  args.first_word = op.first_word;
+  args.vocabulary_size = op.vocabulary_size;
+  return args;
+}
+
 }  // namespace
 
-void cross_entropy_statistics(cudaStream_t stream, float* statistics, const void* logits,
-                              const int32_t* targets, DType x, int64_t N, int64_t columns,
-                              int64_t first_word, int64_t vocabulary_size) {
-  ShardedLossArgs args = {};
-  args.own_statistics = statistics;
-  args.logits = const_cast<void*>(logits);  // only the other kernel writes them
-  args.targets = targets;
-  args.N = N;
-  args.columns = columns;
-  args.first_word = first_word;
-  args.vocabulary_size = vocabulary_size;
-  dispatch(x, [&](auto type) {
-    statistics_kernel<decltype(type)><<<grid_size(N), kLossThreads, 0, stream>>>(args);
+void run(const Context& context, const CrossEntropyStatistics& op) {
+  const ShardedLossArgs args = device_args("cross_entropy_statistics", op);
+  dispatch(op.logits.dtype(), [&](auto type) {
+    statistics_kernel<decltype(type)><<<grid_size(args.N), kLossThreads, 0, context.stream>>>(args);
   });
   CUDA_CHECK(cudaGetLastError());
 }
 
-void cross_entropy_gradient(cudaStream_t stream, float* losses, void* logits,
-                            const float* statistics, int64_t num_ranks, const int32_t* targets,
-                            const float* loss_mask, DType x, int64_t N, int64_t columns,
-                            int64_t first_word, int64_t vocabulary_size, float gradient_scale,
-                            bool gradient) {
-  ShardedLossArgs args = {};
-  args.losses = losses;
-  args.logits = logits;
-  args.statistics = statistics;
-  args.num_ranks = num_ranks;
-  args.targets = targets;
-  args.loss_mask = loss_mask;
-  args.N = N;
-  args.columns = columns;
-  args.first_word = first_word;
-  args.vocabulary_size = vocabulary_size;
-  args.gradient_scale = gradient_scale;
-  dispatch(x, [&](auto type) {
-    sharded_loss_kernel<decltype(type)><<<grid_size(N), kLossThreads, 0, stream>>>(args, gradient);
+void run(const Context& context, const CrossEntropyGradient& op) {
+  ShardedLossArgs args = device_args("cross_entropy_gradient", op);
+  args.losses = op.losses.as<float>();
+  args.num_ranks = op.statistics.shape(0);
+  args.loss_mask = op.loss_mask.as<const float>();
+  args.gradient_scale = op.gradient_scale;
+  dispatch(op.logits.dtype(), [&](auto type) {
+    sharded_loss_kernel<decltype(type)>
+        <<<grid_size(args.N), kLossThreads, 0, context.stream>>>(args, op.writes_gradient);
   });
   CUDA_CHECK(cudaGetLastError());
 }

@@ -13,7 +13,7 @@
 
 #include <cstdint>
 
-#include "kernels/tensor.h"
+#include "kernels/numbers/tensor.h"
 
 namespace weft::cuda {
 

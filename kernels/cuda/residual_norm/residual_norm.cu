@@ -4,10 +4,10 @@
 // storage type, between the mean, the variance around that mean, and the result. A row of up to 256
 // 16-byte vectors of the stream belongs to a warp, so that it needs no barrier. A longer one belongs to
 // a block with few vectors per thread.
-#include "kernels/checks/check_shapes.h"
+#include "kernels/cuda/device/context.h"
 #include "kernels/cuda/memory_bound/fp8.cuh"
 #include "kernels/cuda/residual_norm/residual_norm.cuh"
-#include "kernels/cuda/residual_norm/residual_norm.h"
+#include "kernels/operations/residual_norm.h"
 
 namespace weft::cuda {
 namespace {
@@ -27,7 +27,7 @@ struct ForwardArgs {
   unsigned* amax;
 };
 
-ForwardArgs device_args(const ResidualNorm& args) {
+ForwardArgs device_args(const ResidualNormForward& args) {
   const Tensor& rows = args.branch ? args.branch : args.residual;
   return {args.normed.data(),
           args.residual_out.data(),
@@ -245,14 +245,18 @@ void choose_forward(cudaStream_t stream, const ForwardArgs& args) {
 
 }  // namespace
 
-void residual_norm_forward(cudaStream_t stream, const ResidualNorm& args) {
-  const ForwardArgs on_device = device_args(args);
-  const DType r = (args.branch ? args.residual_out : args.residual).dtype();
-  const DType x = (args.branch ? args.branch : args.weight).dtype();
-  if (args.normed_fp8.rows && x != DType::kBFloat16)
+void run(const Context& context, const ResidualNormForward& op) {
+  constexpr const char* kName = "residual_norm_forward";
+  require_multiple(kName, "the hidden size", num_columns(op.branch ? op.branch : op.residual), 8);
+  require_aligned(kName, {op.normed, op.normed_fp8.rows, op.residual_out, op.residual, op.branch,
+                          op.branch_bias, op.weight, op.bias});
+  const ForwardArgs on_device = device_args(op);
+  const DType r = (op.branch ? op.residual_out : op.residual).dtype();
+  const DType x = (op.branch ? op.branch : op.weight).dtype();
+  if (op.normed_fp8.rows && x != DType::kBFloat16)
     throw std::invalid_argument("the norm on CUDA: an output in fp8 is that of a bf16 model");
   dispatch_stream(r, x, [&](auto of_stream, auto of_model) {
-    choose_forward<decltype(of_stream), decltype(of_model)>(stream, on_device);
+    choose_forward<decltype(of_stream), decltype(of_model)>(context.stream, on_device);
   });
   CUDA_CHECK(cudaGetLastError());
 }

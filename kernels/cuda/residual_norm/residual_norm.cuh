@@ -4,8 +4,8 @@
 // vectors of a row are those of R. Where X is smaller its vectors have as many numbers, in 8 bytes.
 #pragma once
 
-#include "kernels/backend.h"
 #include "kernels/cuda/device/device.cuh"
+#include "kernels/operations/residual_norm.h"
 
 namespace weft::cuda {
 

@@ -4,10 +4,11 @@
 // kernel adds the blocks' sums in order.
 #include <algorithm>
 
-#include "kernels/checks/check_shapes.h"
+#include "kernels/cuda/device/context.h"
 #include "kernels/cuda/memory_bound/kernels.h"
 #include "kernels/cuda/residual_norm/residual_norm.h"
 #include "kernels/cuda/residual_norm/residual_norm_backward_layout.cuh"
+#include "kernels/operations/residual_norm.h"
 
 namespace weft::cuda {
 namespace {
@@ -54,30 +55,40 @@ int64_t residual_norm_backward_scratch_bytes(int64_t N, int64_t C, DType r) {
                   column_sums_scratch_bytes(N, C));
 }
 
-void residual_norm_backward(cudaStream_t stream, const ResidualNormBackward& args, void* scratch) {
-  const bool one_bias_row = args.dbranch_bias && args.bias_period == 1;
-  const Tensor& dbranch = args.dbranch ? args.dbranch : args.dresidual;
-  if (args.weight) {
-    backward_of_norm(stream, args, one_bias_row, scratch);
+void run(const Context& context, const ResidualNormBackward& op) {
+  constexpr const char* kName = "residual_norm_backward";
+  const int64_t N = num_rows(op.dresidual), C = num_columns(op.dresidual);
+  require_multiple(kName, "the hidden size", C, 8);
+  require_aligned(kName, {op.dresidual, op.dbranch, op.dbranch_bias, op.dnormed, op.dresidual_in,
+                          op.residual, op.weight});
+  int64_t scratch_bytes = residual_norm_backward_scratch_bytes(N, C, op.dresidual.dtype());
+  if (op.document_bounds)
+    scratch_bytes = std::max(scratch_bytes, embedding_backward_scratch_bytes(N, C));
+  void* const scratch = context.scratch(kName, scratch_bytes);
+  const cudaStream_t stream = context.stream;
+  const bool one_bias_row = op.dbranch_bias && op.bias_period == 1;
+  const Tensor& dbranch = op.dbranch ? op.dbranch : op.dresidual;
+  if (op.weight) {
+    backward_of_norm(stream, op, one_bias_row, scratch);
   } else {
-    residual_sum_backward(stream, args);
+    residual_sum_backward(stream, op);
     if (one_bias_row) {
-      column_sums(stream, args.dbranch_bias.as<float>(), dbranch.data(), dbranch.dtype(),
-                  num_rows(dbranch), num_columns(dbranch), args.accumulate, scratch);
+      column_sums(stream, op.dbranch_bias.as<float>(), dbranch.data(), dbranch.dtype(),
+                  num_rows(dbranch), num_columns(dbranch), op.accumulate, scratch);
     }
   }
-  if (!args.dbranch_bias || one_bias_row) return;
-  if (args.document_bounds) {
-    const Tensor& table = args.dbranch_bias;
-    if (!args.accumulate) {
+  if (!op.dbranch_bias || one_bias_row) return;
+  if (op.document_bounds) {
+    const Tensor& table = op.dbranch_bias;
+    if (!op.accumulate) {
       CUDA_CHECK(cudaMemsetAsync(table.data(), 0, static_cast<size_t>(table.num_bytes()), stream));
     }
     document_positions_backward(stream, table.as<float>(), dbranch.data(),
-                                args.document_bounds.as<const int32_t>(), dbranch.dtype(),
-                                num_rows(dbranch), num_columns(dbranch), args.bias_period,
-                                args.first_row, num_rows(table), scratch);
+                                op.document_bounds.as<const int32_t>(), dbranch.dtype(),
+                                num_rows(dbranch), num_columns(dbranch), op.bias_period,
+                                op.first_row, num_rows(table), scratch);
   } else {
-    periodic_bias_backward(stream, args, dbranch);
+    periodic_bias_backward(stream, op, dbranch);
   }
 }
 

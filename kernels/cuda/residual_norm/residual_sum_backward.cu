@@ -1,5 +1,4 @@
 // Backward of the residual stream where no norm follows, and of biases whose rows repeat.
-#include "kernels/checks/check_shapes.h"
 #include "kernels/cuda/residual_norm/residual_norm.cuh"
 
 namespace weft::cuda {

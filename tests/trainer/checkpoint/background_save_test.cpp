@@ -10,7 +10,6 @@
 
 #include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/storage/file_io.h"
-#include "kernels/checks/check_shapes.h"
 #include "kernels/forwarding_backend.h"
 #include "tests/trainer/model_fixture.h"
 #include "tests/trainer/ranks/thread_ranks.h"

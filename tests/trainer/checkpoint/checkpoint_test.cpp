@@ -13,7 +13,7 @@
 
 #include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/storage/file_io.h"
-#include "kernels/elements.h"
+#include "kernels/numbers/elements.h"
 #include "tests/indexed_dataset/nested_json.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/model_tool/compare_checkpoints.h"

@@ -248,10 +248,11 @@ class AttentionGradients final : public ForwardingBackend {
   using ForwardingBackend::ForwardingBackend;
   std::vector<std::vector<float>> of_calls;
 
-  void attention_backward(const AttentionBackward& args) override {
-    EXPECT_TRUE(args.dqkv_bias);
-    ForwardingBackend::attention_backward(args);
-    of_calls.push_back(to_host(*this, args.dqkv));
+  using ForwardingBackend::run;
+  void run(const AttentionBackward& op) override {
+    EXPECT_TRUE(op.dqkv_bias);
+    ForwardingBackend::run(op);
+    of_calls.push_back(to_host(*this, op.dqkv));
   }
 };
 

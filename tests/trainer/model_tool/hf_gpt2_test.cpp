@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "indexed_dataset/base/storage/file_io.h"
-#include "kernels/elements.h"
+#include "kernels/numbers/elements.h"
 #include "tests/indexed_dataset/nested_json.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/checkpoint_reader.h"

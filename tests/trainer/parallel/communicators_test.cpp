@@ -6,10 +6,10 @@
 #include <cstring>
 
 #include "indexed_dataset/base/process/exit_code.h"
-#include "kernels/bfloat16.h"
-#include "kernels/float16.h"
 #include "kernels/forwarding_backend.h"
-#include "kernels/philox.h"
+#include "kernels/numbers/bfloat16.h"
+#include "kernels/numbers/float16.h"
+#include "kernels/numbers/philox.h"
 #include "tests/trainer/ranks/thread_ranks.h"
 #include "trainer/parallel/first_operations.h"
 #include "trainer/parallel/nccl_failure.h"

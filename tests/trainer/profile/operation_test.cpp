@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/operations/operations.h"
+
 namespace weft {
 namespace {
 
@@ -14,25 +16,30 @@ Tensor fp32(std::initializer_list<int64_t> shape) { return {memory, DType::kFloa
 TEST(Operation, LinearLayersHaveTheFlopsOfTheirProductInEveryDirection) {
   const Tensor inp = bf16({2, 8, 3}), out = bf16({2, 8, 5}), weight = bf16({5, 3});
   const double flops = 2.0 * 16 * 5 * 3, moved = 2.0 * (16 * 3 + 16 * 5 + 5 * 3);
-  const Operation forward = linear_forward_operation(out, inp, weight, bf16({5}));
+  const Operation forward =
+      operation_of(LinearForward{.out = out, .inp = inp, .weight = weight, .bias = bf16({5})});
   EXPECT_EQ(to_string(forward), "linear_forward N=16 O=5 I=3 bf16");
   EXPECT_EQ(forward.flops, flops);
   EXPECT_EQ(forward.bytes, moved + 2 * 5) << "the bias, too";
-  EXPECT_EQ(linear_forward_operation(out, inp, weight, {}).bytes, moved);
-  const Operation gelu = activation_operation("gelu_forward", out, out, {});
+  EXPECT_EQ(operation_of(LinearForward{.out = out, .inp = inp, .weight = weight}).bytes, moved);
+  const Operation gelu = operation_of(GeluForward{.out = out, .pre = out});
   EXPECT_EQ(to_string(gelu), "gelu_forward N=16 F=5 bf16");
   EXPECT_EQ(gelu.bytes, 2 * 2 * 16 * 5) << "one read, one write";
-  const Operation dinp = linear_backward_input_operation(inp, out, weight);
+  const Operation dinp =
+      operation_of(LinearBackwardInput{.dinp = inp, .dout = out, .weight = weight});
   EXPECT_EQ(to_string(dinp), "linear_backward_input N=16 O=5 I=3 bf16");
   EXPECT_EQ(dinp.flops, flops);
   EXPECT_EQ(dinp.bytes, moved);
-  EXPECT_EQ(linear_gelu_backward_input_operation(inp, {}, out, weight, inp, true).bytes,
-            moved + 2 * 16 * 3);
+  EXPECT_EQ(
+      operation_of(LinearGeluBackwardInput{
+                       .dpre = inp, .dout = out, .weight = weight, .pre = inp, .accumulate = true})
+          .bytes,
+      moved + 2 * 16 * 3);
   const double gradient = 4.0 * (5 * 3 + 5), read = 2.0 * (16 * 3 + 16 * 5);
-  const Operation assigned =
-      linear_backward_weight_operation(fp32({5, 3}), fp32({5}), out, inp, /*accumulate=*/false);
-  const Operation added =
-      linear_backward_weight_operation(fp32({5, 3}), fp32({5}), out, inp, /*accumulate=*/true);
+  const Operation assigned = operation_of(LinearBackwardWeight{
+      .dweight = fp32({5, 3}), .dbias = fp32({5}), .dout = out, .inp = inp, .accumulate = false});
+  const Operation added = operation_of(LinearBackwardWeight{
+      .dweight = fp32({5, 3}), .dbias = fp32({5}), .dout = out, .inp = inp, .accumulate = true});
   EXPECT_EQ(to_string(added), "linear_backward_weight N=16 O=5 I=3 bf16");
   EXPECT_EQ(added.flops, flops);
   EXPECT_EQ(assigned.bytes, read + gradient);
@@ -44,23 +51,23 @@ TEST(Operation, LinearLayersHaveTheFlopsOfTheirProductInEveryDirection) {
 TEST(Operation, AttentionCountsTheCausalHalfWithTwoProductsForwardAndFiveBackward) {
   const int64_t B = 2, T = 8, H = 3, D = 4;
   const Tensor qkv = bf16({B, T, H, 3, D}), att = bf16({B, T, H, D}), lse = fp32({B, H, T});
-  const Operation forward = attention_forward_operation({.out = att, .lse = lse, .qkv = qkv});
+  const Operation forward = operation_of(AttentionForward{.out = att, .lse = lse, .qkv = qkv});
   EXPECT_EQ(to_string(forward), "attention_forward B=2 T=8 H=3 D=4 bf16");
   // Both products have B H T T D multiplications, of which half is masked.
   EXPECT_EQ(forward.flops, 2 * (2.0 * B * H * T * T * D / 2));
   EXPECT_EQ(forward.bytes, 2.0 * (3 + 1) * B * T * H * D + 4.0 * B * H * T);
   const Operation backward =
-      attention_backward_operation({.dqkv = qkv, .dout = att, .out = att, .lse = lse, .qkv = qkv});
+      operation_of(AttentionBackward{.dqkv = qkv, .dout = att, .out = att, .lse = lse, .qkv = qkv});
   EXPECT_EQ(backward.flops, 2.5 * forward.flops);
   EXPECT_EQ(backward.bytes, 2.0 * (3 + 3 + 1 + 1) * B * T * H * D + 4.0 * B * H * T);
   AttentionBackward with_bias{.dqkv = qkv, .dout = att, .out = att, .lse = lse, .qkv = qkv};
   with_bias.dqkv_bias = fp32({3 * H * D});
-  EXPECT_EQ(attention_backward_operation(with_bias).bytes, backward.bytes + 2 * 4 * 3 * H * D);
+  EXPECT_EQ(operation_of(with_bias).bytes, backward.bytes + 2 * 4 * 3 * H * D);
 }
 
 TEST(Operation, ElementwiseOperationsMoveEachTensorOnce) {
   const Tensor rows = bf16({16, 32}), per_row = fp32({16}), weight = bf16({32});
-  const Operation norm = residual_norm_forward_operation({.normed = rows,
+  const Operation norm = operation_of(ResidualNormForward{.normed = rows,
                                                           .residual_out = rows,
                                                           .mean = per_row,
                                                           .rstd = per_row,
@@ -72,33 +79,37 @@ TEST(Operation, ElementwiseOperationsMoveEachTensorOnce) {
   EXPECT_EQ(to_string(norm), "residual_norm_forward N=16 C=32 bf16");
   EXPECT_EQ(norm.flops, 0);
   EXPECT_EQ(norm.bytes, 4 * 2.0 * 16 * 32 + 2 * 4.0 * 16 + 3 * 2.0 * 32);
-  EXPECT_EQ(residual_norm_forward_operation({.normed = rows, .branch = rows}).bytes, 4.0 * 16 * 32);
+  EXPECT_EQ(operation_of(ResidualNormForward{.normed = rows, .branch = rows}).bytes, 4.0 * 16 * 32);
   // The first layer adds 8 positions of a table of 64.
-  EXPECT_EQ(residual_norm_forward_operation(
-                {.normed = rows, .branch = rows, .branch_bias = bf16({64, 32}), .bias_period = 8})
-                .bytes,
-            4.0 * 16 * 32 + 2.0 * 8 * 32);
+  EXPECT_EQ(
+      operation_of(
+          ResidualNormForward{
+              .normed = rows, .branch = rows, .branch_bias = bf16({64, 32}), .bias_period = 8})
+          .bytes,
+      4.0 * 16 * 32 + 2.0 * 8 * 32);
 
   // A norm in fp8 beside its output in bf16, or in place of it.
   const Tensor fp8(memory, DType::kFloat8E4M3, {16, 32}), turned(memory, fp8.dtype(), {32, 16});
-  const double beside_bf16 = residual_norm_forward_operation(
-                                 {.normed = rows, .normed_fp8 = {.rows = fp8}, .residual = rows})
-                                 .bytes;
+  const double beside_bf16 =
+      operation_of(
+          ResidualNormForward{.normed = rows, .normed_fp8 = {.rows = fp8}, .residual = rows})
+          .bytes;
   EXPECT_EQ(beside_bf16, (2 + 1 + 2) * 16.0 * 32);
-  EXPECT_EQ(residual_norm_forward_operation({.normed_fp8 = {.rows = fp8}, .residual = rows}).bytes,
+  EXPECT_EQ(operation_of(ResidualNormForward{.normed_fp8 = {.rows = fp8}, .residual = rows}).bytes,
             (1 + 2) * 16.0 * 32);
-  EXPECT_EQ(to_string(transpose_fp8_operation(turned, fp8)), "transpose_fp8 N=16 C=32 e4m3");
-  EXPECT_EQ(transpose_fp8_operation(turned, fp8).bytes, 2.0 * 16 * 32);
+  EXPECT_EQ(to_string(operation_of(TransposeFp8{.transposed = turned, .rows = fp8})),
+            "transpose_fp8 N=16 C=32 e4m3");
+  EXPECT_EQ(operation_of(TransposeFp8{.transposed = turned, .rows = fp8}).bytes, 2.0 * 16 * 32);
 
   // An fp32 stream beside branches and norms of bf16.
   const Tensor wide = fp32({16, 32});
-  const Operation beside = residual_norm_forward_operation(
-      {.normed = rows, .residual_out = wide, .residual = wide, .branch = rows});
+  const Operation beside = operation_of(
+      ResidualNormForward{.normed = rows, .residual_out = wide, .residual = wide, .branch = rows});
   EXPECT_EQ(to_string(beside), "residual_norm_forward N=16 C=32 fp32");
   EXPECT_EQ(beside.bytes, 2 * 6.0 * 16 * 32);
-  EXPECT_EQ(to_string(residual_norm_forward_operation({.residual_out = wide, .branch = rows})),
+  EXPECT_EQ(to_string(operation_of(ResidualNormForward{.residual_out = wide, .branch = rows})),
             to_string(beside));
-  EXPECT_EQ(residual_norm_backward_operation({.dresidual = wide,
+  EXPECT_EQ(operation_of(ResidualNormBackward{.dresidual = wide,
                                               .dbranch = rows,
                                               .dnormed = rows,
                                               .dresidual_in = wide,
@@ -109,37 +120,41 @@ TEST(Operation, ElementwiseOperationsMoveEachTensorOnce) {
   ResidualNormBackward back{.dresidual = rows, .dnormed = rows, .residual = rows};
   back.dweight = back.dbias = fp32({32});
   back.accumulate = false;
-  EXPECT_EQ(residual_norm_backward_operation(back).bytes, 3 * 2.0 * 16 * 32 + 2 * 4.0 * 32);
+  EXPECT_EQ(operation_of(back).bytes, 3 * 2.0 * 16 * 32 + 2 * 4.0 * 32);
   back.accumulate = true;
-  EXPECT_EQ(residual_norm_backward_operation(back).bytes, 3 * 2.0 * 16 * 32 + 4 * 4.0 * 32);
+  EXPECT_EQ(operation_of(back).bytes, 3 * 2.0 * 16 * 32 + 4 * 4.0 * 32);
   back.dbranch_bias = fp32({64, 32});
   back.bias_period = 8;
-  EXPECT_EQ(residual_norm_backward_operation(back).bytes,
-            3 * 2.0 * 16 * 32 + 4 * 4.0 * 32 + 2 * 4.0 * 64 * 32);
+  EXPECT_EQ(operation_of(back).bytes, 3 * 2.0 * 16 * 32 + 4 * 4.0 * 32 + 2 * 4.0 * 64 * 32);
 
   const Tensor logits = bf16({16, 64});
-  EXPECT_EQ(cross_entropy_operation("cross_entropy", logits, {}, true).bytes, 2 * 2.0 * 16 * 64);
-  EXPECT_EQ(cross_entropy_operation("cross_entropy", logits, {}, false).bytes, 2.0 * 16 * 64);
+  EXPECT_EQ(operation_of(CrossEntropy{.logits = logits, .writes_gradient = true}).bytes,
+            2 * 2.0 * 16 * 64);
+  EXPECT_EQ(operation_of(CrossEntropy{.logits = logits}).bytes, 2.0 * 16 * 64);
 
   const Tensor tokens(memory, DType::kInt32, {2, 8});
-  EXPECT_EQ(embedding_forward_operation(bf16({2, 8, 32}), tokens).bytes, 2 * 2.0 * 16 * 32 + 64);
+  EXPECT_EQ(operation_of(EmbeddingForward{.out = bf16({2, 8, 32}), .tokens = tokens}).bytes,
+            2 * 2.0 * 16 * 32 + 64);
   // 16 tokens touch at most 10 rows of a vocabulary of 10 words.
-  EXPECT_EQ(embedding_backward_operation(fp32({10, 32}), bf16({2, 8, 32}), tokens).bytes,
+  EXPECT_EQ(operation_of(EmbeddingBackward{
+                             .dword = fp32({10, 32}), .dout = bf16({2, 8, 32}), .tokens = tokens})
+                .bytes,
             2.0 * 16 * 32 + 64 + 2 * 4.0 * 10 * 32);
 }
 
 TEST(Operation, WhatLlamasLayersAddMovesEachTensorOnce) {
   const Tensor wide = bf16({16, 64}), narrow = bf16({16, 32});
-  const Operation glu = activation_operation("glu_forward", narrow, wide, {});
+  const Operation glu = operation_of(GluForward{.out = narrow, .pre = wide});
   EXPECT_EQ(to_string(glu), "glu_forward N=16 F=32 bf16");
   EXPECT_EQ(glu.bytes, 3 * 2.0 * 16 * 32);
-  EXPECT_EQ(activation_operation("glu_backward", narrow, wide, wide).bytes, 5 * 2.0 * 16 * 32);
+  EXPECT_EQ(operation_of(GluBackward{.dpre = wide, .dout = narrow, .pre = wide}).bytes,
+            5 * 2.0 * 16 * 32);
   // 2 samples of 8 tokens, 3 groups of 2 queries, a key and a value of 16; half of a head turns.
   const Tensor grouped = bf16({2, 8, 3, 4, 16}), expanded = bf16({2, 8, 6, 3, 16});
-  const Operation rotate = rotate_operation({.qkv = grouped, .angles = fp32({32, 2, 4})});
+  const Operation rotate = operation_of(Rotary{.qkv = grouped, .angles = fp32({32, 2, 4})});
   EXPECT_EQ(to_string(rotate), "rotate heads=144 elements=8 bf16");
   EXPECT_EQ(rotate.bytes, 2 * 2.0 * 144 * 8 + 4.0 * 8 * 8);
-  const Operation groups = groups_operation("sum_groups", grouped, expanded);
+  const Operation groups = operation_of(SumGroups{.grouped = grouped, .expanded = expanded});
   EXPECT_EQ(to_string(groups), "sum_groups N=16 G=3 R=2 D=16 bf16");
   EXPECT_EQ(groups.bytes, 2.0 * 16 * (12 + 18) * 16);
 }
@@ -151,23 +166,22 @@ TEST(Operation, AdamWMovesThirtyBytesOfABf16ParameterAndTwentyEightOfAnFp32One) 
   args.master = Tensor(master, DType::kFloat32, {n});
   args.m = args.v = args.grad = fp32({n});
   args.param = Tensor(param, DType::kFloat16, {n});
-  EXPECT_EQ(adamw_operation(args).bytes, 30.0 * n);
+  EXPECT_EQ(operation_of(args).bytes, 30.0 * n);
   args.param = args.master;
-  EXPECT_EQ(adamw_operation(args).bytes, 28.0 * n);
-  EXPECT_EQ(to_string(adamw_operation(args)), "adamw n=2048 fp32");
+  EXPECT_EQ(operation_of(args).bytes, 28.0 * n);
+  EXPECT_EQ(to_string(operation_of(args)), "adamw n=2048 fp32");
   args.master = {};
   args.remainder = Tensor(remainder, DType::kUInt8, {n * 17 / 8});
   args.param = Tensor(param, DType::kBFloat16, {n});
-  EXPECT_EQ(adamw_operation(args).bytes, 28.25 * n);
+  EXPECT_EQ(operation_of(args).bytes, 28.25 * n);
 }
 
 TEST(Operation, NewScalesOfFp8ReadTheHistoryOnlyForItsMaximum) {
-  Fp8ScalingUpdate args{.states = fp32({12, 20}), .history_len = 16, .amaxes = fp32({12})};
-  EXPECT_EQ(to_string(update_fp8_scaling_operation(args)),
-            "update_fp8_scaling n=12 history=16 fp32");
-  EXPECT_EQ(update_fp8_scaling_operation(args).bytes, 4.0 * 12 * 5);
+  UpdateFp8Scaling args{.states = fp32({12, 20}), .history_len = 16, .amaxes = fp32({12})};
+  EXPECT_EQ(to_string(operation_of(args)), "update_fp8_scaling n=12 history=16 fp32");
+  EXPECT_EQ(operation_of(args).bytes, 4.0 * 12 * 5);
   args.uses_maximum = true;
-  EXPECT_EQ(update_fp8_scaling_operation(args).bytes, 4.0 * 12 * (5 + 16));
+  EXPECT_EQ(operation_of(args).bytes, 4.0 * 12 * (5 + 16));
 }
 
 TEST(Operation, CollectivesCountWhatCrossesALinkOfARing) {

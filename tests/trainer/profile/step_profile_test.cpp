@@ -35,13 +35,14 @@ class SimulatedDevice final : public ForwardingBackend {
   void synchronize() override {}
   bool has_happened(EventId event) override { return at(event) <= host_ms; }
   float elapsed_ms(EventId a, EventId b) override { return static_cast<float>(at(b) - at(a)); }
-  void zero(Tensor) override {
+  using ForwardingBackend::run;
+  void run(const Zero&) override {
     is_lost_ = loses_itself;
     if (is_lost_) throw DeviceLost("the device is lost");
-    run(Stream::kCompute, next_ms);
+    spend(Stream::kCompute, next_ms);
   }
 
-  void run(Stream stream, double ms) { now_ms_[stream] += ms; }
+  void spend(Stream stream, double ms) { now_ms_[stream] += ms; }
   size_t num_events() const { return events_ms_.size(); }
   double next_ms = 1;         // of the next operations on the compute stream
   double host_ms = 1e9;       // events later than this have not happened
@@ -59,11 +60,11 @@ class SimulatedGroup : public Communicator {
   SimulatedGroup(SimulatedDevice& device, double ms) : device_(device), ms_(ms) {}
   int rank() const override { return 0; }
   int size() const override { return 4; }
-  void all_reduce(Tensor, Reduce, Stream stream) override { device_.run(stream, ms_); }
-  void reduce_scatter(Tensor, Tensor, Stream stream) override { device_.run(stream, ms_); }
-  void all_gather(Tensor, Tensor, Stream stream) override { device_.run(stream, ms_); }
-  void broadcast(Tensor, int, Stream stream) override { device_.run(stream, ms_); }
-  void exchange(std::span<const Transfer>, Stream stream) override { device_.run(stream, ms_); }
+  void all_reduce(Tensor, Reduce, Stream stream) override { device_.spend(stream, ms_); }
+  void reduce_scatter(Tensor, Tensor, Stream stream) override { device_.spend(stream, ms_); }
+  void all_gather(Tensor, Tensor, Stream stream) override { device_.spend(stream, ms_); }
+  void broadcast(Tensor, int, Stream stream) override { device_.spend(stream, ms_); }
+  void exchange(std::span<const Transfer>, Stream stream) override { device_.spend(stream, ms_); }
 
  private:
   SimulatedDevice& device_;
@@ -86,7 +87,7 @@ class Profile : public testing::Test {
   // Runs an operation on the compute stream.
   void compute(double ms) {
     device_->next_ms = ms;
-    backend_->zero(tensor_);
+    backend_->run(Zero{.out = tensor_});
   }
   // Starts the sum of a bucket beside what follows.
   void start_reducing() {
@@ -159,7 +160,7 @@ TEST_F(Profile, WhatACollectiveDoesOnTheDeviceIsPartOfIt) {
     Copying(SimulatedDevice& device, Backend& backend, Tensor tensor)
         : SimulatedGroup(device, 3), backend_(backend), tensor_(tensor) {}
     void all_reduce(Tensor inout, Reduce reduce, Stream stream) override {
-      backend_.zero(tensor_);
+      backend_.run(Zero{.out = tensor_});
       SimulatedGroup::all_reduce(inout, reduce, stream);
     }
 
@@ -182,9 +183,9 @@ TEST_F(Profile, WhatACollectiveDoesOnTheDeviceIsPartOfIt) {
 
 TEST_F(Profile, TimeWithoutAnOperationIsIdleAndToldBeforeWhatFollows) {
   backend_->recorder().begin_step();
-  device_->run(Stream::kCompute, 3);  // the host is late
+  device_->spend(Stream::kCompute, 3);  // the host is late
   compute(2);
-  device_->run(Stream::kCompute, 1);
+  device_->spend(Stream::kCompute, 1);
   backend_->recorder().end_step();
   const StepProfile p = profile();
   EXPECT_DOUBLE_EQ(p.idle_ms, 4);
@@ -193,7 +194,7 @@ TEST_F(Profile, TimeWithoutAnOperationIsIdleAndToldBeforeWhatFollows) {
 }
 
 TEST_F(Profile, AWaitForAStreamWithoutCollectivesIsToldByItself) {
-  device_->run(Stream::kCopy, 6);
+  device_->spend(Stream::kCopy, 6);
   backend_->record(ready_, Stream::kCopy);
   backend_->recorder().begin_step();
   compute(2);
@@ -211,7 +212,7 @@ TEST_F(Profile, ACollectiveOfOneStepMayBeExposedInTheNext) {
     compute(4);
     start_reducing();
     backend_->recorder().end_step();
-    device_->run(Stream::kCompute, 1);  // between steps
+    device_->spend(Stream::kCompute, 1);  // between steps
   }
   const StepProfile p = profile();
   EXPECT_EQ(p.num_steps, 2);

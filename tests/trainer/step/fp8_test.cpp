@@ -130,13 +130,14 @@ class NormsBackend final : public ForwardingBackend {
   using ForwardingBackend::ForwardingBackend;
   std::vector<int> counts = {0, 0, 0};  // norms in fp8 alone, norms in both, transposed copies
 
-  void residual_norm_forward(const ResidualNorm& args) override {
-    if (args.normed_fp8.rows) ++counts[args.normed ? 1 : 0];
-    ForwardingBackend::residual_norm_forward(args);
+  using ForwardingBackend::run;
+  void run(const ResidualNormForward& op) override {
+    if (op.normed_fp8.rows) ++counts[op.normed ? 1 : 0];
+    ForwardingBackend::run(op);
   }
-  void transpose_fp8(Tensor transposed, Tensor rows) override {
+  void run(const TransposeFp8& op) override {
     ++counts[2];
-    ForwardingBackend::transpose_fp8(transposed, rows);
+    ForwardingBackend::run(op);
   }
 };
 

@@ -78,10 +78,10 @@ class PoisonedBackend final : public ForwardingBackend {
   using ForwardingBackend::ForwardingBackend;
   bool poisons = false;
 
-  void linear_backward_weight(Tensor dweight, Tensor dbias, Tensor dout, Tensor inp,
-                              bool accumulate) override {
-    ForwardingBackend::linear_backward_weight(dweight, dbias, dout, inp, accumulate);
-    if (poisons) dweight.as<float>()[3] = INFINITY;
+  using ForwardingBackend::run;
+  void run(const LinearBackwardWeight& op) override {
+    ForwardingBackend::run(op);
+    if (poisons) op.dweight.as<float>()[3] = INFINITY;
   }
 };
 

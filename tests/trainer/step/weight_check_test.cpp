@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "indexed_dataset/base/process/exit_code.h"
-#include "kernels/elements.h"
 #include "kernels/forwarding_backend.h"
+#include "kernels/numbers/elements.h"
 #include "tests/trainer/step/parallel_training.h"
 
 namespace weft {
@@ -51,16 +51,19 @@ class FaultyOptimizerBackend final : public ForwardingBackend {
   using ForwardingBackend::ForwardingBackend;
   bool skips_clipping = false, decays_everything = false;
 
-  void clip_coefficient(Tensor clip, Tensor squares, float max_norm) override {
-    ForwardingBackend::clip_coefficient(clip, squares, skips_clipping ? 0 : max_norm);
+  using ForwardingBackend::run;
+  void run(const ClipCoefficient& op) override {
+    ClipCoefficient changed = op;
+    if (skips_clipping) changed.max_norm = 0;
+    ForwardingBackend::run(changed);
   }
-  void adamw(const AdamW& args) override {
-    AdamW changed = args;
+  void run(const AdamW& op) override {
+    AdamW changed = op;
     if (decays_everything) {
-      all_.assign(static_cast<size_t>(args.decays.num_elements()), 1);
-      changed.decays = Tensor(all_.data(), DType::kUInt8, {args.decays.num_elements()});
+      all_.assign(static_cast<size_t>(op.decays.num_elements()), 1);
+      changed.decays = Tensor(all_.data(), DType::kUInt8, {op.decays.num_elements()});
     }
-    ForwardingBackend::adamw(changed);
+    ForwardingBackend::run(changed);
   }
 
  private:

@@ -2,6 +2,8 @@
 #pragma once
 
 #include "kernels/cuda/attention/arguments/params.h"
+#include "kernels/numbers/tensor.h"
+#include "kernels/operations/attention.h"
 
 namespace weft::cuda::attention {
 

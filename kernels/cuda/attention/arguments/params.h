@@ -9,10 +9,9 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "kernels/backend.h"
-#include "kernels/dropout.h"
 #include "kernels/flash_attention.h"
-#include "kernels/philox.h"
+#include "kernels/numbers/dropout.h"
+#include "kernels/numbers/philox.h"
 
 namespace weft::cuda::attention {
 

@@ -14,8 +14,8 @@
 
 #include <cstdint>
 
-#include "kernels/backend.h"
-#include "kernels/tensor.h"
+#include "kernels/numbers/tensor.h"
+#include "kernels/operations/attention.h"
 
 namespace weft::cuda {
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "kernels/tensor.h"
+#include "kernels/numbers/tensor.h"
 
 namespace weft::cuda::attention {
 

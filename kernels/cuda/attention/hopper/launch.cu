@@ -5,9 +5,9 @@
 #include <stdexcept>
 #include <string>
 
-#include "kernels/backend.h"
 #include "kernels/cuda/attention/hopper/launch.h"
 #include "kernels/cuda/attention/hopper/panel_tile.cuh"
+#include "kernels/device_error.h"
 
 namespace weft::cuda::attention {
 

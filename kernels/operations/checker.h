@@ -1,4 +1,5 @@
-// Checks of one operation's tensors: those that several operations need, and their words.
+// Checks of one operation's tensors: those that several operations need, and their words. A tensor "(N,C)" may
+// have more dimensions (kernels/numbers/tensor.h).
 #pragma once
 
 #include <cstdint>
@@ -6,8 +7,9 @@
 #include <stdexcept>
 #include <string>
 
-#include "kernels/backend.h"
-#include "kernels/checks/check_shapes.h"
+#include "kernels/numbers/dropout.h"
+#include "kernels/numbers/split_master.h"
+#include "kernels/numbers/tensor.h"
 
 namespace weft {
 

@@ -9,7 +9,7 @@
 namespace weft {
 
 // Storage types. Arithmetic is always fp32 (sums of squares: fp64 on the CPU). The two of 8 bits are
-// those of kernels/float8.h.
+// those of kernels/numbers/float8.h.
 enum class DType : uint8_t {
   kFloat32,
   kBFloat16,
@@ -43,6 +43,26 @@ constexpr bool is_model_type(DType dtype) {
 
 constexpr bool is_float8(DType dtype) {
   return dtype == DType::kFloat8E4M3 || dtype == DType::kFloat8E5M2;
+}
+
+constexpr const char* name_of(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return "fp32";
+    case DType::kBFloat16:
+      return "bf16";
+    case DType::kFloat16:
+      return "fp16";
+    case DType::kInt32:
+      return "int32";
+    case DType::kUInt8:
+      return "uint8";
+    case DType::kFloat8E4M3:
+      return "e4m3";
+    case DType::kFloat8E5M2:
+      return "e5m2";
+  }
+  return "?";
 }
 
 // A tensor is contiguous, row-major and has at most 5 dimensions. Copying it copies the view. A
@@ -84,5 +104,13 @@ class Tensor {
   int rank_ = 0;
   int64_t shape_[kMaxRank] = {};
 };
+
+// Many tensors are rows, "(N,C)": the last dimension is C, and the leading ones multiply to N.
+inline int64_t num_columns(const Tensor& tensor) {
+  return tensor.rank() == 0 ? 0 : tensor.shape(tensor.rank() - 1);
+}
+inline int64_t num_rows(const Tensor& tensor) {
+  return tensor.rank() == 0 ? 0 : tensor.num_elements() / num_columns(tensor);
+}
 
 }  // namespace weft

@@ -1,4 +1,4 @@
-#include "kernels/checks/checker.h"
+#include "kernels/operations/checker.h"
 
 namespace weft {
 
@@ -10,26 +10,6 @@ void append_size(std::string& text, int64_t size) {
 }
 
 }  // namespace
-
-const char* name_of(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return "fp32";
-    case DType::kBFloat16:
-      return "bf16";
-    case DType::kFloat16:
-      return "fp16";
-    case DType::kInt32:
-      return "int32";
-    case DType::kUInt8:
-      return "uint8";
-    case DType::kFloat8E4M3:
-      return "e4m3";
-    case DType::kFloat8E5M2:
-      return "e5m2";
-  }
-  return "?";
-}
 
 std::string text_of(Shape shape) {
   std::string text = "(";

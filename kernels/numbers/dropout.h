@@ -16,9 +16,19 @@
 
 #include <cstdint>
 
-#include "kernels/philox.h"
+#include "kernels/numbers/philox.h"
 
 namespace weft {
+
+// Bernoulli dropout by counter. Whether element e of a tensor is dropped is a function of seed,
+// stream and first_element + e, its index in the *global* tensor. Kept elements are scaled so that the mean
+// stays. The probability is p to 1/131,072; p == 0 costs nothing.
+struct Dropout {
+  float p = 0.0F;
+  uint64_t seed = 0;
+  uint64_t stream = 0;         // layer, operation and step, packed by the caller
+  uint64_t first_element = 0;  // index of this tensor's first element in the global one
+};
 
 constexpr int kDropoutRounds = 7;
 constexpr int kDropoutsPerBlock = 8;

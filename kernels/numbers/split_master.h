@@ -12,10 +12,12 @@
 
 #include <cstdint>
 
-#include "kernels/backend.h"
-#include "kernels/philox.h"
+#include "kernels/numbers/philox.h"
 
 namespace weft {
+
+// The optimizer works on whole blocks of parameters: ranges of them are multiples of this.
+constexpr int64_t kOptimizerBlock = 1024;
 
 constexpr int64_t kTieBitsOffset = 2 * kOptimizerBlock;  // in a block
 constexpr int64_t kRemainderBlockBytes = kTieBitsOffset + kOptimizerBlock / 8;

@@ -4,9 +4,9 @@
 #include <cassert>
 #include <cstring>
 
-#include "kernels/bfloat16.h"
-#include "kernels/float16.h"
-#include "kernels/tensor.h"
+#include "kernels/numbers/bfloat16.h"
+#include "kernels/numbers/float16.h"
+#include "kernels/numbers/tensor.h"
 
 namespace weft {
 

@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-#include "kernels/philox.h"
+#include "kernels/numbers/philox.h"
 
 namespace weft {
 

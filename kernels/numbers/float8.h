@@ -14,7 +14,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "kernels/tensor.h"
+#include "kernels/numbers/tensor.h"
 
 namespace weft {
 

@@ -1,0 +1,18 @@
+// The errors of a device. A program tells them from others by their type: another process may go on where
+// this one cannot.
+#pragma once
+
+#include <stdexcept>
+
+namespace weft {
+
+// The device failed, or the driver lost it: the process cannot go on, another one may.
+struct DeviceLost : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+// The device's memory is exhausted.
+struct DeviceOutOfMemory : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+}  // namespace weft

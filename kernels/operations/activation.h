@@ -1,0 +1,41 @@
+// Activations are functions of what is stored, so backward can compute them again to the bit.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/operations/operation.h"
+
+namespace weft {
+
+enum class Gelu { kTanh, kErf };
+
+// Gated linear units: act(gate) * up, where act(x) is x sigmoid(x), x Phi(x) (GELU by erf), max(x, 0)
+// or x. [Shazeer 2020, arXiv:2002.05202]
+enum class Glu { kNone, kSwiglu, kGeglu, kReglu, kLiglu };
+
+// out = gelu(pre).
+struct GeluForward {
+  Tensor out = {};  // (N,F) x, written
+  Tensor pre = {};  // (N,F) x
+  Gelu gelu = Gelu::kTanh;
+};
+
+// out = act(gate) * up, where the columns of pre are [gate, up].
+struct GluForward {
+  Tensor out = {};  // (N,F) x, written
+  Tensor pre = {};  // (N,2F) x
+  Glu glu = Glu::kSwiglu;
+};
+
+// dpre = the gradients of gate and up.
+struct GluBackward {
+  Tensor dpre = {};  // (N,2F) x, written
+  Tensor dout = {};  // (N,F) x
+  Tensor pre = {};   // forward's
+  Glu glu = Glu::kSwiglu;
+};
+
+#define WEFT_ACTIVATION_OPERATIONS(X) X(GeluForward) X(GluForward) X(GluBackward)
+WEFT_ACTIVATION_OPERATIONS(WEFT_DECLARE_OPERATION)
+
+}  // namespace weft
