@@ -23,12 +23,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
+#include <span>
 #include <string>
 
 #include "kernels/device_error.h"
 #include "kernels/numbers/tensor.h"
-#include "kernels/operations/operations.h"
+#include "kernels/operations/any_operation.h"
 
 namespace weft {
 
@@ -42,25 +42,6 @@ enum class Stream { kCompute, kCommunication, kReduction, kCopy };
 
 // An event marks a point in a stream's work. It is created once and recorded often.
 using EventId = int;
-
-// The sizes that the workspace must serve and tune() prepares for; a size that does not occur is 0.
-struct WorkspaceShape {
-  int64_t B = 0, T = 0, C = 0, H = 0, D = 0, F = 0, Vp = 0;
-  int64_t G = 0;  // groups of queries; 0 where every query has its own key and value
-  DType x = DType::kFloat32;
-  DType r = x;
-  Gelu gelu = Gelu::kTanh;
-  bool has_qkv_bias = true, has_fc1_bias = true;
-  // attention_backward takes dqkv_bias, so the product for the weight of qkv sums no gradient of its bias.
-  bool attention_sums_qkv_bias = false;
-  bool has_glu = false;
-  // The products of the layers are fp8's; gradients have this format.
-  std::optional<DType> fp8_gradients = {};
-  bool has_fp8_weight_gradients = true;  // else gradients of weights are products in x
-
-  int64_t qkv_size() const { return (H + 2 * (G > 0 ? G : H)) * D; }
-  int64_t fc1_size() const { return (has_glu ? 2 : 1) * F; }
-};
 
 class Backend {
  public:
@@ -96,16 +77,17 @@ class Backend {
   // The stream for libraries that enqueue work of their own: a cudaStream_t; null on the CPU.
   virtual void* native_stream(Stream stream) const = 0;
 
-  // All operations share one scratch memory, which is planned at start: the caller asks for its
-  // size, allocates it and passes it to set_workspace.
-  virtual int64_t workspace_bytes(const WorkspaceShape& shape) const = 0;
+  // All operations share one scratch memory, which is planned at start: the caller asks for the size
+  // that serves each of its operations (RecordingBackend tells which these are), allocates it and passes
+  // it to set_workspace. No tensor of theirs is read.
+  virtual int64_t workspace_bytes(std::span<const AnyOperation> operations) const = 0;
   virtual void set_workspace(void* data, int64_t num_bytes) = 0;
 
   // --- choice of algorithms ---
-  // Times the matrix products of `shape` that the table of algorithms lacks, and adds them to it.
-  // It allocates and waits; it needs no workspace and leaves none behind. Returns notes for the
-  // user, a line each, for example that the table's file cannot be written.
-  virtual std::string tune(const WorkspaceShape& shape) = 0;
+  // Times the matrix products among `operations` that the table of algorithms lacks, and adds them to it.
+  // It allocates and waits; it needs no workspace and leaves none behind, and touches no tensor of theirs.
+  // Returns notes for the user, a line each, for example that the table's file cannot be written.
+  virtual std::string tune(std::span<const AnyOperation> operations) = 0;
   // Returns the table as text, sorted: equal texts mean equal bits. It is empty where nothing is
   // timed.
   virtual std::string algorithms() const = 0;

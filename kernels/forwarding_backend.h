@@ -36,11 +36,13 @@ class ForwardingBackend : public OperationVisitor<ForwardingBackend> {
   bool has_happened(EventId event) override { return inner_->has_happened(event); }
   void* native_stream(Stream stream) const override { return inner_->native_stream(stream); }
   float elapsed_ms(EventId a, EventId b) override { return inner_->elapsed_ms(a, b); }
-  int64_t workspace_bytes(const WorkspaceShape& s) const override {
-    return inner_->workspace_bytes(s);
+  int64_t workspace_bytes(std::span<const AnyOperation> operations) const override {
+    return inner_->workspace_bytes(operations);
   }
   void set_workspace(void* data, int64_t n) override { inner_->set_workspace(data, n); }
-  std::string tune(const WorkspaceShape& s) override { return inner_->tune(s); }
+  std::string tune(std::span<const AnyOperation> operations) override {
+    return inner_->tune(operations);
+  }
   std::string algorithms() const override { return inner_->algorithms(); }
   void use_algorithms(const std::string& text) override { inner_->use_algorithms(text); }
   template <typename Op>

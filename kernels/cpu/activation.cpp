@@ -45,7 +45,7 @@ void activation_row(float* values, float* slopes, const float* pre, int64_t n, G
 template <typename Block>
 void for_each_block(const Context& context, const Tensor& rows, const Block& block) {
   const int64_t F = num_columns(rows);
-  context.need_scratch("glu", linear_scratch_floats());
+  context.need_scratch("glu", kGemmScratchFloats);
   context.for_each_range(num_rows(rows), kGrain, [&](int64_t begin, int64_t end, int thread) {
     for (int64_t row = begin; row < end; ++row) {
       for (int64_t column = 0; column < F; column += kBlock)

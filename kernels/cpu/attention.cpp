@@ -321,23 +321,25 @@ void for_each_head(const Context& context, const Tensor& qkv, const Heads& heads
   });
 }
 
-}  // namespace
-
-int64_t attention_scratch_floats(int64_t T, int64_t D) {
+int64_t scratch_of_head(const Tensor& qkv) {
+  const int64_t T = qkv.shape(1), D = qkv.shape(4);
   return 6 * T * D + 2 * kQueryBlock * T + attention_mask_tiles(T) * kMaskTile + kQueryBlock * D +
          D;
 }
 
+}  // namespace
+
+int64_t scratch_floats(const AttentionForward& op) { return scratch_of_head(op.qkv); }
+int64_t scratch_floats(const AttentionBackward& op) { return scratch_of_head(op.qkv); }
+
 void run(const Context& context, const AttentionForward& op) {
-  context.need_scratch("attention_forward",
-                       attention_scratch_floats(op.qkv.shape(1), op.qkv.shape(4)));
+  context.need_scratch("attention_forward", scratch_floats(op));
   for_each_head(context, op.qkv, op.heads,
                 [&](const Panels& panels, const Head& head) { head_forward(panels, head, op); });
 }
 
 void run(const Context& context, const AttentionBackward& op) {
-  context.need_scratch("attention_backward",
-                       attention_scratch_floats(op.qkv.shape(1), op.qkv.shape(4)));
+  context.need_scratch("attention_backward", scratch_floats(op));
   BiasSums bias_sums(op);
   for_each_head(context, op.qkv, Heads{}, [&](const Panels& panels, const Head& head) {
     head_backward(panels, head, op, bias_sums);

@@ -49,11 +49,11 @@ class CpuBackend final : public OperationVisitor<CpuBackend> {
   void* native_stream(Stream) const override { return nullptr; }
   float elapsed_ms(EventId start, EventId stop) override { return device_.elapsed_ms(start, stop); }
 
-  int64_t workspace_bytes(const WorkspaceShape& shape) const override {
-    const int64_t floats =
-        std::max({linear_scratch_floats(), embedding_scratch_floats(shape.C),
-                  residual_norm_scratch_floats(shape.C), cross_entropy_scratch_floats(shape.Vp),
-                  qkv_scratch_floats(shape.D), attention_scratch_floats(shape.T, shape.D)});
+  int64_t workspace_bytes(std::span<const AnyOperation> operations) const override {
+    int64_t floats = 0;
+    for (const AnyOperation& operation : operations) {
+      std::visit([&](const auto& op) { floats = std::max(floats, scratch_floats(op)); }, operation);
+    }
     return (floats + 15) / 16 * 16 * static_cast<int64_t>(sizeof(float)) * context_.num_threads();
   }
   void set_workspace(void* data, int64_t num_bytes) override {
@@ -62,7 +62,7 @@ class CpuBackend final : public OperationVisitor<CpuBackend> {
   }
 
   // The CPU has one way to compute a product.
-  std::string tune(const WorkspaceShape&) override { return ""; }
+  std::string tune(std::span<const AnyOperation>) override { return ""; }
   std::string algorithms() const override { return ""; }
   void use_algorithms(const std::string&) override {}
 

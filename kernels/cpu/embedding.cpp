@@ -15,7 +15,7 @@ constexpr int64_t kColumnBlock = 64;  // columns per task of the backward pass
 
 }  // namespace
 
-int64_t embedding_scratch_floats(int64_t C) { return std::max(C, kColumnBlock); }
+int64_t scratch_floats(const EmbeddingBackward&) { return kColumnBlock; }
 
 void run(const Context& context, const EmbeddingForward& op) {
   const Tensor &out = op.out, &word = op.word;
@@ -41,7 +41,7 @@ void run(const Context& context, const EmbeddingBackward& op) {
   const Tensor &dword = op.dword, &dout = op.dout;
   const int64_t C = dout.shape(2), N = dout.shape(0) * dout.shape(1);
   const int64_t num_words = dword.num_elements() / C;
-  context.need_scratch("embedding_backward", embedding_scratch_floats(C));
+  context.need_scratch("embedding_backward", scratch_floats(op));
   context.for_each_range(C, kColumnBlock, [&](int64_t begin, int64_t end, int thread) {
     for (int64_t n = 0; n < N; ++n) {
       const int64_t id = op.tokens.as<int32_t>()[n] - op.first_word;

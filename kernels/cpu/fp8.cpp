@@ -62,7 +62,7 @@ float largest_magnitude(const Context& context, const Quantize& op) {
 }  // namespace
 
 void run(const Context& context, const Quantize& op) {
-  context.need_scratch("quantize", linear_scratch_floats());
+  context.need_scratch("quantize", kGemmScratchFloats);
   const Tensor& like = op.inp ? op.inp : op.pre;
   const int64_t N = num_rows(like), C = num_columns(like);
   const DType format = (op.rows ? op.rows : op.transposed).dtype();
@@ -105,7 +105,7 @@ void run(const Context& context, const TransposeFp8& op) {
 
 void run(const Context& context, const Fp8Product& op) {
   const int64_t M = op.a.shape(0), N = op.b.shape(0), K = op.a.shape(1);
-  context.need_scratch("fp8_product", linear_scratch_floats());
+  context.need_scratch("fp8_product", kGemmScratchFloats);
   const float scale = op.a_scaling.as<float>()[0] * op.b_scaling.as<float>()[0];
   multiply(
       context, Tensor(), {op.a, K, false}, {op.b, K, true}, M, N, K, false, [&](const Tile& tile) {

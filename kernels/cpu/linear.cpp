@@ -27,7 +27,7 @@ Tensor in_place(const Tensor& out) { return out.dtype() == DType::kFloat32 ? out
 void input_gradient(const Context& context, const Tensor& dinp, const Tensor& dout,
                     const Tensor& weight, const Tensor& pre, Gelu gelu) {
   const int64_t O = weight.shape(0), I = weight.shape(1), N = dout.num_elements() / O;
-  context.need_scratch("linear_backward_input", linear_scratch_floats());
+  context.need_scratch("linear_backward_input", kGemmScratchFloats);
   multiply(context, in_place(dinp), {dout, O, false}, {weight, I, false}, N, I, O, false,
            [&](const Tile& tile) {
              for (int64_t r = 0; r < tile.num_rows; ++r) {
@@ -43,8 +43,6 @@ void input_gradient(const Context& context, const Tensor& dinp, const Tensor& do
 }
 
 }  // namespace
-
-int64_t linear_scratch_floats() { return kGemmScratchFloats; }
 
 void column_sums(const Context& context, const Tensor& out, const Tensor& inp, bool accumulate) {
   const int64_t O = out.num_elements(), N = inp.num_elements() / O;
@@ -64,7 +62,7 @@ void column_sums(const Context& context, const Tensor& out, const Tensor& inp, b
 void run(const Context& context, const LinearForward& op) {
   const Tensor &out = op.out, &inp = op.inp, &weight = op.weight, &bias = op.bias;
   const int64_t O = weight.shape(0), I = weight.shape(1), N = inp.num_elements() / I;
-  context.need_scratch("linear_forward", linear_scratch_floats());
+  context.need_scratch("linear_forward", kGemmScratchFloats);
   multiply(context, in_place(out), {inp, I, false}, {weight, I, true}, N, O, I, false,
            [&](const Tile& tile) {
              const int64_t width = tile.num_columns;
@@ -95,7 +93,7 @@ void run(const Context& context, const LinearGeluBackwardInput& op) {
 void run(const Context& context, const LinearBackwardWeight& op) {
   const Tensor &dweight = op.dweight, &dout = op.dout;
   const int64_t O = dweight.shape(0), I = dweight.shape(1), N = dout.num_elements() / O;
-  context.need_scratch("linear_backward_weight", linear_scratch_floats());
+  context.need_scratch("linear_backward_weight", kGemmScratchFloats);
   multiply(context, dweight, {dout, O, true}, {op.inp, I, false}, O, I, N, op.accumulate,
            [](const Tile&) {});
   if (op.dbias) column_sums(context, op.dbias, dout, op.accumulate);

@@ -80,12 +80,15 @@ int64_t own_words(int64_t columns, int64_t first_word, int64_t vocabulary_size) 
 
 }  // namespace
 
-int64_t cross_entropy_scratch_floats(int64_t Vp) { return 2 * Vp; }
+// A row of logits and its gradient.
+int64_t scratch_floats(const CrossEntropy& op) { return 2 * num_columns(op.logits); }
+int64_t scratch_floats(const CrossEntropyStatistics& op) { return num_columns(op.logits); }
+int64_t scratch_floats(const CrossEntropyGradient& op) { return 2 * num_columns(op.logits); }
 
 void run(const Context& context, const CrossEntropy& op) {
   const Tensor &losses = op.losses, &logits = op.logits, &targets = op.targets;
   const int64_t N = losses.num_elements(), Vp = logits.num_elements() / N, V = op.vocabulary_size;
-  context.need_scratch("cross_entropy", cross_entropy_scratch_floats(Vp));
+  context.need_scratch("cross_entropy", scratch_floats(op));
   check_targets("cross_entropy", targets, N, V);
   context.for_each_range(N, kGrain, [&](int64_t begin, int64_t end, int thread) {
     float* buffer = context.scratch(thread);
@@ -106,7 +109,7 @@ void run(const Context& context, const CrossEntropyStatistics& op) {
   const Tensor &logits = op.logits, &targets = op.targets;
   const int64_t N = targets.num_elements(), columns = logits.num_elements() / N;
   const int64_t V = own_words(columns, op.first_word, op.vocabulary_size);
-  context.need_scratch("cross_entropy_statistics", cross_entropy_scratch_floats(columns));
+  context.need_scratch("cross_entropy_statistics", scratch_floats(op));
   check_targets("cross_entropy_statistics", targets, N, op.vocabulary_size);
   context.for_each_range(N, kGrain, [&](int64_t begin, int64_t end, int thread) {
     for (int64_t n = begin; n < end; ++n) {
@@ -125,7 +128,7 @@ void run(const Context& context, const CrossEntropyGradient& op) {
   const int64_t N = losses.num_elements(), columns = logits.num_elements() / N;
   const int64_t num_ranks = op.statistics.shape(0);
   const int64_t V = own_words(columns, op.first_word, op.vocabulary_size);
-  context.need_scratch("cross_entropy_gradient", cross_entropy_scratch_floats(columns));
+  context.need_scratch("cross_entropy_gradient", scratch_floats(op));
   context.for_each_range(N, kGrain, [&](int64_t begin, int64_t end, int thread) {
     float* buffer = context.scratch(thread);
     for (int64_t n = begin; n < end; ++n) {

@@ -1,25 +1,33 @@
 // What the files of this folder share: the scratch that their operations need, and sums of columns. The
 // operations themselves are cpu::run() of kernels/operations, with arguments that are checked.
-// x_scratch_floats() is the scratch that each thread needs for the operations of x.
 #pragma once
 
 #include <cstdint>
 
 #include "kernels/cpu/loops/context.h"
-#include "kernels/numbers/tensor.h"
+#include "kernels/cpu/loops/gemm.h"
+#include "kernels/operations/operations.h"
 
 namespace weft::cpu {
 
-int64_t embedding_scratch_floats(int64_t C);
-int64_t residual_norm_scratch_floats(int64_t C);
-// Activations, fp8 and squared_error need as much or less.
-int64_t linear_scratch_floats();
-int64_t qkv_scratch_floats(int64_t D);
-int64_t attention_scratch_floats(int64_t T, int64_t D);
-int64_t cross_entropy_scratch_floats(int64_t Vp);
+// Returns the scratch that each thread needs for an operation: so much, or that of the product of a tile.
+int64_t scratch_floats(const EmbeddingBackward& op);
+int64_t scratch_floats(const ResidualNormForward& op);
+int64_t scratch_floats(const ResidualNormBackward& op);
+int64_t scratch_floats(const Rotary& op);
+int64_t scratch_floats(const SumGroups& op);
+int64_t scratch_floats(const AttentionForward& op);
+int64_t scratch_floats(const AttentionBackward& op);
+int64_t scratch_floats(const CrossEntropy& op);
+int64_t scratch_floats(const CrossEntropyStatistics& op);
+int64_t scratch_floats(const CrossEntropyGradient& op);
+template <typename Op>
+int64_t scratch_floats(const Op&) {
+  return kGemmScratchFloats;
+}
 
 // out (O) fp32 = column sums of inp (N,O), plus out where `accumulate`. One task owns a block of
-// columns and walks all rows in order. It needs linear_scratch_floats() or less.
+// columns and walks all rows in order. It needs kGemmScratchFloats or less.
 void column_sums(const Context& context, const Tensor& out, const Tensor& inp, bool accumulate);
 
 }  // namespace weft::cpu

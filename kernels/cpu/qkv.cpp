@@ -33,13 +33,14 @@ void copy_elements(const Tensor& out, int64_t to, const Tensor& inp, int64_t fro
 
 }  // namespace
 
-int64_t qkv_scratch_floats(int64_t D) { return 4 * D; }
+int64_t scratch_floats(const Rotary& op) { return op.qkv.shape(4); }
+int64_t scratch_floats(const SumGroups& op) { return 4 * op.grouped.shape(4); }
 
 void run(const Context& context, const Rotary& op) {
   const Tensor& qkv = op.qkv;
   const int64_t T = qkv.shape(1), G = qkv.shape(2), parts = qkv.shape(3), D = qkv.shape(4);
   const int64_t num_pairs = op.angles.shape(2);
-  context.need_scratch("rotate", qkv_scratch_floats(D));
+  context.need_scratch("rotate", scratch_floats(op));
   context.for_each_range(qkv.shape(0) * T, kGrain, [&](int64_t begin, int64_t end, int thread) {
     for (int64_t row = begin; row < end; ++row) {
       const int64_t document = op.document_bounds ? op.document_bounds.as<int32_t>()[2 * row] : 0;
@@ -79,7 +80,7 @@ void run(const Context& context, const SumGroups& op) {
   const Tensor &grouped = op.grouped, &expanded = op.expanded;
   const int64_t parts = grouped.shape(3), D = grouped.shape(4), queries = parts - 2;
   const int64_t num_groups = grouped.num_elements() / (parts * D);
-  context.need_scratch("sum_groups", qkv_scratch_floats(D));
+  context.need_scratch("sum_groups", scratch_floats(op));
   context.for_each_range(num_groups, kGrain, [&](int64_t begin, int64_t end, int thread) {
     float *sums = context.scratch(thread), *buffer = sums + 2 * D;
     for (int64_t group = begin; group < end; ++group) {

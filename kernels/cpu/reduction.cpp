@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "kernels/cpu/loops/gemm.h"
 #include "kernels/cpu/loops/rows.h"
 #include "kernels/cpu/loops/simd.h"
 #include "kernels/cpu/operations.h"
@@ -56,7 +57,7 @@ void run(const Context& context, const SumOfSquares& op) {
 }
 
 void run(const Context& context, const SquaredError& op) {
-  context.need_scratch("squared_error", linear_scratch_floats());
+  context.need_scratch("squared_error", kGemmScratchFloats);
   const int64_t n = op.value.num_elements();
   const int64_t length = std::max<int64_t>(4096, (n + kNumPieces - 1) / kNumPieces);
   std::array<std::array<double, 2>, kNumPieces> pieces{};

@@ -164,14 +164,21 @@ uint32_t store_fp8(const ResidualNormForward& op, int64_t n, int64_t C, const fl
   return largest;
 }
 
+int64_t scratch_of_rows(int64_t C) { return 6 * std::max(C, kColumnBlock); }
+
 }  // namespace
 
-int64_t residual_norm_scratch_floats(int64_t C) { return 6 * std::max(C, kColumnBlock); }
+int64_t scratch_floats(const ResidualNormForward& op) {
+  return scratch_of_rows(num_columns(op.branch ? op.branch : op.residual));
+}
+int64_t scratch_floats(const ResidualNormBackward& op) {
+  return scratch_of_rows(num_columns(op.dresidual));
+}
 
 void run(const Context& context, const ResidualNormForward& op) {
   const Tensor& rows = op.branch ? op.branch : op.residual;
   const int64_t C = num_columns(rows), N = num_rows(rows);
-  context.need_scratch("residual_norm_forward", residual_norm_scratch_floats(C));
+  context.need_scratch("residual_norm_forward", scratch_floats(op));
   std::vector<uint32_t> largest_of_tasks(op.normed_fp8.rows ? static_cast<size_t>(N / kGrain + 1)
                                                             : 0);
   context.for_each_range(N, kGrain, [&](int64_t begin, int64_t end, int thread) {
@@ -216,7 +223,7 @@ void run(const Context& context, const ResidualNormForward& op) {
 
 void run(const Context& context, const ResidualNormBackward& op) {
   const int64_t C = num_columns(op.dresidual), N = num_rows(op.dresidual);
-  context.need_scratch("residual_norm_backward", residual_norm_scratch_floats(C));
+  context.need_scratch("residual_norm_backward", scratch_floats(op));
   // This comes first, because dresidual may be the memory of dnormed.
   if (op.weight) parameter_gradients(context, op);
   context.for_each_range(N, kGrain, [&](int64_t begin, int64_t end, int thread) {

@@ -5,14 +5,8 @@
 #include <new>
 #include <stdexcept>
 
-#include "kernels/cuda/attention/attention.h"
-#include "kernels/cuda/attention/backward_workspace/bias_sums.h"
 #include "kernels/cuda/device/check.h"
-#include "kernels/cuda/memory_bound/kernels.h"
-#include "kernels/cuda/products/gelu_product.h"
-#include "kernels/cuda/residual_norm/residual_norm.h"
-#include "kernels/flash_attention.h"
-#include "kernels/unfused_attention.h"
+#include "kernels/cuda_scratch.h"
 
 namespace weft {
 namespace cuda {
@@ -47,6 +41,7 @@ CudaBackend::CudaBackend(int device_idx, const std::string& algorithm_file)
   CUDA_CHECK(cudaStreamCreateWithPriority(&reduction_, cudaStreamNonBlocking, highest));
   gemm_ = std::make_unique<Gemm>(context_.stream, properties_.name, algorithm_file);
   context_.gemm = gemm_.get();
+  context_.num_multiprocessors = properties_.multiProcessorCount;
   context_.work_counter = static_cast<uint32_t*>(allocate(sizeof(uint32_t), Memory::kDevice));
 }
 
@@ -187,35 +182,15 @@ float CudaBackend::elapsed_ms(EventId start, EventId stop) {
   return ms;
 }
 
-int64_t CudaBackend::workspace_bytes(const WorkspaceShape& shape) const {
-  const int64_t N = shape.B * shape.T;
-  int64_t scratch = kSumScratchBytes;
-  const auto need = [&scratch](int64_t num_bytes) { scratch = std::max(scratch, num_bytes); };
-  if (N > 0 && shape.C > 0) {
-    // The norm of the embedding is in x whatever the stream is.
-    for (const DType type : {shape.x, shape.r})
-      need(residual_norm_backward_scratch_bytes(N, shape.C, type));
-    need(embedding_backward_scratch_bytes(N, shape.C));
-    for (const int64_t O : {shape.C, shape.qkv_size(), shape.fc1_size(), shape.Vp})
-      if (O > 0) need(column_sums_scratch_bytes(N, O));
-    if (!shape.has_glu) need(gelu_product_scratch_bytes(N, shape.F));
-  }
-  if (shape.fp8_gradients) {
-    if (!has_fp8_products())
+int64_t CudaBackend::workspace_bytes(std::span<const AnyOperation> operations) const {
+  for (const AnyOperation& operation : operations) {
+    if (std::holds_alternative<Fp8Product>(operation) && !has_fp8_products())
       throw std::invalid_argument(
           "fp8 products: " + description() +
           " has none; compute capability 8.9 is needed (Ada, Hopper); leave "
           "--fp8-format out");
-    for (const int64_t O : {shape.qkv_size(), shape.fc1_size()}) need(quantize_scratch_bytes(N, O));
   }
-  if (N > 0 && shape.H > 0 && shape.D > 0) {
-    const bool sums_bias = shape.attention_sums_qkv_bias;
-    need(has_flash_attention(shape.D)
-             ? attention_workspace_bytes(shape.B, shape.T, shape.H, shape.D, sums_bias)
-             : unfused_scratch(shape.T, shape.H, shape.D, shape.x).num_bytes);
-    if (sums_bias) need(dqkv_bias_scratch_bytes(shape.B, shape.T, shape.H, shape.D));
-  }
-  return Gemm::kWorkspaceBytes + (scratch + 255) / 256 * 256;
+  return cuda::workspace_bytes(operations, properties_.multiProcessorCount);
 }
 
 void CudaBackend::set_workspace(void* data, int64_t num_bytes) {

@@ -45,11 +45,11 @@ class CudaBackend final : public OperationVisitor<CudaBackend> {
   bool has_happened(EventId event) override;
   float elapsed_ms(EventId start, EventId stop) override;
   void* native_stream(Stream stream) const override { return stream_of(stream); }
-  int64_t workspace_bytes(const WorkspaceShape& shape) const override;
+  int64_t workspace_bytes(std::span<const AnyOperation> operations) const override;
   void set_workspace(void* data, int64_t num_bytes) override;
 
   // --- choice of algorithms (tune.cpp) ---
-  std::string tune(const WorkspaceShape& shape) override;
+  std::string tune(std::span<const AnyOperation> operations) override;
   std::string algorithms() const override { return gemm_->table().text_in_use(); }
   void use_algorithms(const std::string& text) override;
 
@@ -68,8 +68,6 @@ class CudaBackend final : public OperationVisitor<CudaBackend> {
                                               : copy_;
   }
   cudaEvent_t event_of(EventId event) const;
-  // Runs all products of `shape` once, while timing is on.
-  void time_products(const WorkspaceShape& shape);
 
   int device_idx_;
   cudaDeviceProp properties_ = {};

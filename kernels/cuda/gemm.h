@@ -21,6 +21,7 @@
 #include "kernels/cuda/algorithm_table.h"
 #include "kernels/cuda/gemm_problem.h"
 #include "kernels/cuda/gemm_timer.h"
+#include "kernels/cuda_scratch.h"
 
 namespace weft::cuda {
 
@@ -28,9 +29,7 @@ cudaDataType_t cuda_type(DType dtype);
 
 class Gemm {
  public:
-  // In 64 MiB split-K can keep the parts of the largest weight gradients; forward GEMMs need at
-  // most half of that.
-  static constexpr int64_t kWorkspaceBytes = int64_t{64} << 20;
+  static constexpr int64_t kWorkspaceBytes = kGemmWorkspaceBytes;
 
   // Uses the current device; runs on `stream`.
   Gemm(cudaStream_t stream, std::string device_name, const std::string& table_path);

@@ -12,6 +12,7 @@
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/memory_bound/kernels.h"
 #include "kernels/cuda/products/gelu_product.h"
+#include "kernels/cuda_scratch.h"
 #include "kernels/operations/activation.h"
 #include "kernels/operations/fp8.h"
 
@@ -125,13 +126,15 @@ void run(const Context& context, const LinearGeluBackwardInput& op) {
     gelu_backward_input(context, op);
     if (!dbias) return;
     column_sums(context.stream, dbias.as<float>(), dpre.data(), dpre.dtype(), N, I, op.accumulate,
-                context.scratch(kName, column_sums_scratch_bytes(N, I)));
+                context.scratch(kName, scratch_bytes(op, context.num_multiprocessors)));
   };
   const ProductSizes sizes{N, I, num_columns(op.dout)};
   if (op.gelu != Gelu::kTanh || !has_gelu_products(dpre.dtype(), sizes)) return by_cublaslt();
   const auto own = [&] {
     float* sums = nullptr;
-    if (dbias) sums = static_cast<float*>(context.scratch(kName, gelu_product_scratch_bytes(N, I)));
+    if (dbias)
+      sums = static_cast<float*>(
+          context.scratch(kName, scratch_bytes(op, context.num_multiprocessors)));
     gelu_product_backward(context.stream,
                           {.dpre = dpre.data(),
                            .column_sums = sums,
@@ -161,7 +164,8 @@ void run(const Context& context, const LinearBackwardWeight& op) {
   }
   // The epilogue assigns. Where sums accumulate it writes to scratch, which is then added as one
   // row.
-  auto* memory = static_cast<float*>(context.scratch(kName, column_sums_scratch_bytes(N, O)));
+  auto* memory =
+      static_cast<float*>(context.scratch(kName, scratch_bytes(op, context.num_multiprocessors)));
   const GemmProblem fused =
       weight_gradient_problem(dout, inp, op.accumulate, Epilogue::kBiasGradient);
   operands.bias = memory;

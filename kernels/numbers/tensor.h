@@ -97,6 +97,13 @@ class Tensor {
     return rank_ == 0 ? 0 : n;
   }
   int64_t num_bytes() const { return num_elements() * size_bytes(dtype_); }
+  // Returns a tensor of this type and shape in other memory.
+  Tensor with_data(void* data) const {
+    Tensor other = *this;
+    other.data_ = data;
+    return other;
+  }
+  bool operator==(const Tensor&) const = default;
 
  private:
   void* data_ = nullptr;

@@ -44,6 +44,7 @@ struct Fp8Product {
   bool accumulate = false;
   // A GPU may add up products in fewer digits than fp32 has.
   bool sums_fast = false;
+  bool operator==(const Fp8Product&) const = default;
 };
 
 // Delayed scaling: derives each tensor's next scale from its last amaxes. A row of `states` is {1 / scale,

@@ -14,6 +14,7 @@ struct LinearForward {
   Tensor inp = {};     // (N,I) x
   Tensor weight = {};  // (O,I) x
   Tensor bias = {};    // (O) x, or empty
+  bool operator==(const LinearForward&) const = default;
 };
 
 // dinp = dout * weight.
@@ -21,6 +22,7 @@ struct LinearBackwardInput {
   Tensor dinp = {};    // (N,I) x, written
   Tensor dout = {};    // (N,O) x
   Tensor weight = {};  // (O,I) x
+  bool operator==(const LinearBackwardInput&) const = default;
 };
 
 // dweight += dout^T * inp, and dbias += column sums of dout.
@@ -30,6 +32,7 @@ struct LinearBackwardWeight {
   Tensor dout = {};     // (N,O) x
   Tensor inp = {};      // (N,I) x
   bool accumulate = true;
+  bool operator==(const LinearBackwardWeight&) const = default;
 };
 
 // pre = inp * weight^T + bias, and out = gelu(pre) with the bits of GeluForward: fc1 and its activation.
@@ -39,6 +42,7 @@ struct LinearGeluForward {
   Tensor weight = {};         // (O,I) x
   Tensor bias = {};           // (O) x, or empty
   Gelu gelu = Gelu::kTanh;
+  bool operator==(const LinearGeluForward&) const = default;
 };
 
 // dpre = (dout * weight) * gelu'(pre): the backward of fc2 into fc1's output. dbias += column sums of dpre,
@@ -51,6 +55,7 @@ struct LinearGeluBackwardInput {
   Tensor pre = {};     // (N,I) x
   Gelu gelu = Gelu::kTanh;
   bool accumulate = true;  // of dbias
+  bool operator==(const LinearGeluBackwardInput&) const = default;
 };
 
 #define WEFT_LINEAR_OPERATIONS(X) \

@@ -17,10 +17,10 @@
 #include <string>
 #include <vector>
 
-#include "kernels/backend.h"
 #include "kernels/numbers/bfloat16.h"
 #include "kernels/numbers/philox.h"
 #include "kernels/numbers/split_master.h"
+#include "kernels/recording_backend.h"
 
 namespace weft {
 namespace {
@@ -399,18 +399,11 @@ void run(const Options& o) {
                                                : create_cpu_backend(o.num_threads);
   Arrays arrays(*backend);
   const Buffers buffers(arrays, o);
-  const WorkspaceShape shape{.B = o.B,
-                             .T = o.T,
-                             .C = o.C,
-                             .H = o.H,
-                             .D = buffers.D,
-                             .F = buffers.F,
-                             .Vp = o.Vp,
-                             .x = o.x,
-                             .r = o.r(),
-                             .attention_sums_qkv_bias = true};
-  std::fputs(backend->tune(shape).c_str(), stdout);
-  const int64_t workspace_bytes = backend->workspace_bytes(shape);
+  RecordingBackend recorder;
+  for (const Row& row : rows_of(recorder, buffers)) row.call();
+  const std::vector<AnyOperation>& operations = recorder.operations();
+  std::fputs(backend->tune(operations).c_str(), stdout);
+  const int64_t workspace_bytes = backend->workspace_bytes(operations);
   backend->set_workspace(backend->allocate(workspace_bytes, Memory::kDevice), workspace_bytes);
   std::printf(
       "%s; %s B %ld T %ld L %ld C %ld H %ld D %ld Vp %ld, %.1f M parameters, dropout %g, workspace "

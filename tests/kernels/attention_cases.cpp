@@ -24,16 +24,6 @@ std::string shape_name(const char* operation, DType x, const Shape& s, float p) 
          s.documents.name() + (s.has_slopes ? "_slopes" : "") + (p > 0 ? "_dropout" : "");
 }
 
-WorkspaceShape workspace(DType x, const Shape& s, bool sums_bias = false) {
-  return {.B = s.B,
-          .T = s.T,
-          .C = s.H * s.D,
-          .H = s.H,
-          .D = s.D,
-          .x = x,
-          .attention_sums_qkv_bias = sums_bias};
-}
-
 float scale_of(const Shape& s) { return 1.0F / std::sqrt(static_cast<float>(s.D)); }
 
 Dropout dropout_of(float p) {
@@ -106,15 +96,15 @@ Values expected_bits(const Shape& s, float p) {
 }
 
 void run_forward(Backend& backend, const Shape& s, const Buffers& buffers, float p) {
-  backend.run(AttentionForward{.out = buffers.out,
-                               .lse = buffers.lse,
-                               .kept = buffers.kept,
-                               .qkv = buffers.qkv,
-                               .document_bounds = buffers.document_bounds,
-                               .slopes = buffers.slopes,
-                               .scale = scale_of(s),
-                               .heads = s.heads,
-                               .dropout = dropout_of(p)});
+  arrays.run(AttentionForward{.out = buffers.out,
+                              .lse = buffers.lse,
+                              .kept = buffers.kept,
+                              .qkv = buffers.qkv,
+                              .document_bounds = buffers.document_bounds,
+                              .slopes = buffers.slopes,
+                              .scale = scale_of(s),
+                              .heads = s.heads,
+                              .dropout = dropout_of(p)});
 }
 
 reference::AttentionResult definition(const Values& qkv, const Shape& s, float p) {
@@ -126,7 +116,7 @@ OpCase forward(DType x, Shape s, float p) {
   return {shape_name("attention_forward", x, s, p),
           [=](Backend& backend) -> Outputs {
             const Inputs in(x, s);
-            Arrays arrays(backend, workspace(x, s));
+            Arrays arrays(backend);
             const Buffers buffers(arrays, x, s, in);
             run_forward(backend, s, buffers, p);
             Outputs outputs{arrays.output("out", buffers.out), arrays.output("lse", buffers.lse)};
@@ -161,11 +151,11 @@ OpCase backward(DType x, Shape s, float p) {
   return {shape_name("attention_backward", x, s, p),
           [=](Backend& backend) -> Outputs {
             const Inputs in(x, s);
-            Arrays arrays(backend, workspace(x, s));
+            Arrays arrays(backend);
             const Buffers buffers(arrays, x, s, in);
             const Tensor dqkv = arrays.make(x, {s.B, s.T, s.H, 3, s.D});
             run_forward(backend, s, buffers, p);
-            backend.run(backward_args(arrays, x, s, buffers, in, dqkv, p));
+            arrays.run(backward_args(arrays, x, s, buffers, in, dqkv, p));
             return {arrays.output("dqkv", dqkv)};
           },
           [=]() -> Outputs {
@@ -201,17 +191,17 @@ OpCase backward_with_bias(DType x, Shape s, float p, bool accumulate) {
   return {shape_name("attention_backward_bias", x, s, p) + (accumulate ? "_accumulate" : ""),
           [=](Backend& backend) -> Outputs {
             const Inputs in(x, s);
-            Arrays arrays(backend, workspace(x, s, /*sums_bias=*/true));
+            Arrays arrays(backend);
             const Buffers buffers(arrays, x, s, in);
             const Tensor dqkv = arrays.make(x, {s.B, s.T, s.H, 3, s.D});
             const Tensor bias = arrays.make(DType::kFloat32, {s.H * 3 * s.D}, before);
             run_forward(backend, s, buffers, p);
             AttentionBackward args = backward_args(arrays, x, s, buffers, in, dqkv, p);
-            backend.run(args);
+            arrays.run(args);
             const Values alone = arrays.read(dqkv);
             args.dqkv_bias = bias;
             args.accumulate = accumulate;
-            backend.run(args);
+            arrays.run(args);
             EXPECT_EQ(arrays.read(dqkv), alone) << "the bias changes dqkv";
             return parts_of_bias(arrays.read(bias), x, s);
           },

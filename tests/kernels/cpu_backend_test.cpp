@@ -84,7 +84,7 @@ TEST(CpuBackend, EventsMeasureTime) {
 
 TEST(CpuBackend, WrongArgumentsNameOperationTensorAndWhatItShouldBe) {
   const auto backend = create_cpu_backend(1);
-  Arrays arrays(*backend, {.T = 4, .C = 8});
+  Arrays arrays(*backend);
   const Tensor inp = arrays.make(kSingle, {4, 8}), weight = arrays.make(kSingle, {16, 8});
   EXPECT_EQ(message_of([&] {
               backend->run(LinearForward{
@@ -127,7 +127,7 @@ TEST(CpuBackend, WrongArgumentsNameOperationTensorAndWhatItShouldBe) {
 
 TEST(CpuBackend, RefusesAResidualStreamThatIsNeitherOfTheModelsTypeNorFp32) {
   const auto backend = create_cpu_backend(1);
-  Arrays arrays(*backend, {});
+  Arrays arrays(*backend);
   const Tensor single = arrays.make(kSingle, {4, 8}), half = arrays.make(kHalf, {4, 8});
   const Tensor sums = arrays.make(kSingle, {8});
   EXPECT_EQ(message_of(
@@ -158,15 +158,15 @@ TEST(CpuBackend, RefusesAResidualStreamThatIsNeitherOfTheModelsTypeNorFp32) {
 
 TEST(CpuBackend, RefusesTargetsOutsideTheVocabulary) {
   const auto backend = create_cpu_backend(1);
-  Arrays arrays(*backend, {.T = 2, .Vp = 8});
+  Arrays arrays(*backend);
   const Tensor losses = arrays.make(kSingle, {2}), logits = arrays.make(kSingle, {2, 8});
   EXPECT_EQ(message_of([&] {
-              backend->run(CrossEntropy{.losses = losses,
-                                        .logits = logits,
-                                        .targets = arrays.make(DType::kInt32, {2}, {1, 7}),
-                                        .vocabulary_size = 7,
-                                        .gradient_scale = 1.0F,
-                                        .writes_gradient = true});
+              arrays.run(CrossEntropy{.losses = losses,
+                                      .logits = logits,
+                                      .targets = arrays.make(DType::kInt32, {2}, {1, 7}),
+                                      .vocabulary_size = 7,
+                                      .gradient_scale = 1.0F,
+                                      .writes_gradient = true});
             }),
             "cross_entropy: target 7 of row 1 is not in the vocabulary of 7");
 }
@@ -176,7 +176,7 @@ TEST(CpuBackend, RefusesToWorkInTooSmallAWorkspace) {
   void* data = backend->allocate(64, Memory::kDevice);
   Tensor qkv, out, lse;
   {
-    Arrays arrays(*backend, {});
+    Arrays arrays(*backend);
     qkv = Tensor(backend->allocate(4 * 3 * 8 * 4, Memory::kDevice), kSingle, {1, 4, 1, 3, 8});
     out = Tensor(backend->allocate(4 * 8 * 4, Memory::kDevice), kSingle, {1, 4, 1, 8});
     lse = Tensor(backend->allocate(4 * 4, Memory::kDevice), kSingle, {1, 1, 4});
@@ -189,13 +189,13 @@ TEST(CpuBackend, RefusesToWorkInTooSmallAWorkspace) {
 
 TEST(CpuBackend, CastRoundsToNearestEvenAndKeepsSpecialValues) {
   const auto backend = create_cpu_backend(1);
-  Arrays arrays(*backend, {});
+  Arrays arrays(*backend);
   const double inf = std::numeric_limits<double>::infinity();
   // 1 + 2^-8 and 1 + 3 * 2^-8 lie halfway between bf16 neighbours.
   const Tensor inp = arrays.make(
       kSingle, {7}, {1.00390625, 1.01171875, -0.0, inf, -inf, std::nan(""), 3.4028234e38});
   const Tensor half = arrays.make(kHalf, {7});
-  backend->run(Cast{.dst = half, .src = inp});
+  arrays.run(Cast{.dst = half, .src = inp});
   const Values values = arrays.read(half);
   EXPECT_EQ(values[0], 1.0);
   EXPECT_EQ(values[1], 1.015625);
@@ -211,35 +211,35 @@ TEST(CpuBackend, CastRoundsToNearestEvenAndKeepsSpecialValues) {
 
 TEST(CpuBackend, NotANumberReachesTheLossAndTheGradientNorm) {
   const auto backend = create_cpu_backend(2);
-  Arrays arrays(*backend, {.T = 1, .C = 8, .Vp = 8});
+  Arrays arrays(*backend);
   const double nan = std::nan("");
   const Tensor losses = arrays.make(kSingle, {1});
-  backend->run(CrossEntropy{.losses = losses,
-                            .logits = arrays.make(kSingle, {1, 8}, {0, 0, nan, 0, 0, 0, 0, 0}),
-                            .targets = arrays.make(DType::kInt32, {1}, {0}),
-                            .vocabulary_size = 8,
-                            .gradient_scale = 1.0F,
-                            .writes_gradient = true});
+  arrays.run(CrossEntropy{.losses = losses,
+                          .logits = arrays.make(kSingle, {1, 8}, {0, 0, nan, 0, 0, 0, 0, 0}),
+                          .targets = arrays.make(DType::kInt32, {1}, {0}),
+                          .vocabulary_size = 8,
+                          .gradient_scale = 1.0F,
+                          .writes_gradient = true});
   EXPECT_TRUE(std::isnan(arrays.read(losses)[0]));
   const Tensor squares = arrays.make(kSingle, {1}), clip = arrays.make(kSingle, {2});
-  backend->run(SumOfSquares{.out = squares, .inp = arrays.make(kSingle, {2}, {1, nan})});
-  backend->run(ClipCoefficient{.clip = clip, .sum_of_squares = squares, .max_norm = 1.0F});
+  arrays.run(SumOfSquares{.out = squares, .inp = arrays.make(kSingle, {2}, {1, nan})});
+  arrays.run(ClipCoefficient{.clip = clip, .sum_of_squares = squares, .max_norm = 1.0F});
   EXPECT_TRUE(std::isnan(arrays.read(clip)[0]));
   EXPECT_TRUE(std::isnan(arrays.read(clip)[1]));
 }
 
 TEST(CpuBackend, MaskedRowsHaveNoLossAndNoGradientEvenWhereTheyAreNotFinite) {
   const auto backend = create_cpu_backend(1);
-  Arrays arrays(*backend, {.T = 1, .Vp = 8});
+  Arrays arrays(*backend);
   const Tensor losses = arrays.make(kSingle, {1});
   const Tensor logits = arrays.make(kSingle, {1, 8}, Values(8, std::nan("")));
-  backend->run(CrossEntropy{.losses = losses,
-                            .logits = logits,
-                            .targets = arrays.make(DType::kInt32, {1}, {0}),
-                            .loss_mask = arrays.make(kSingle, {1}, {0}),
-                            .vocabulary_size = 8,
-                            .gradient_scale = 1.0F,
-                            .writes_gradient = true});
+  arrays.run(CrossEntropy{.losses = losses,
+                          .logits = logits,
+                          .targets = arrays.make(DType::kInt32, {1}, {0}),
+                          .loss_mask = arrays.make(kSingle, {1}, {0}),
+                          .vocabulary_size = 8,
+                          .gradient_scale = 1.0F,
+                          .writes_gradient = true});
   EXPECT_EQ(arrays.read(losses)[0], 0.0);
   EXPECT_EQ(arrays.read(logits), Values(8, 0.0));
 }

@@ -78,13 +78,13 @@ TEST(Dropout, AttentionsBitsFillTheirPlace) {
 // Returns the words of attention's mask for one sample and head.
 std::vector<uint32_t> attention_mask(Backend& backend, int64_t T, const Dropout& dropout) {
   constexpr int64_t kD = 1;
-  Arrays arrays(backend, {.B = 1, .T = T, .H = 1, .D = kD});
+  Arrays arrays(backend);
   const Tensor kept = arrays.make(DType::kInt32, {1, 1, attention_mask_words(T)});
-  backend.run(AttentionForward{.out = arrays.make(kSingle, {1, T, 1, kD}),
-                               .lse = arrays.make(kSingle, {1, 1, T}),
-                               .kept = kept,
-                               .qkv = arrays.make(kSingle, {1, T, 1, 3, kD}),
-                               .dropout = dropout});
+  arrays.run(AttentionForward{.out = arrays.make(kSingle, {1, T, 1, kD}),
+                              .lse = arrays.make(kSingle, {1, 1, T}),
+                              .kept = kept,
+                              .qkv = arrays.make(kSingle, {1, T, 1, 3, kD}),
+                              .dropout = dropout});
   const auto* words = kept.as<uint32_t>();
   return {words, words + attention_mask_words(T)};
 }
@@ -103,9 +103,9 @@ TEST(Dropout, AttentionDropsTheFractionItShould) {
 
 // Returns the multipliers of n elements as an operation applies them, to a branch of ones.
 Values multipliers(Backend& backend, int64_t n, const Dropout& dropout) {
-  Arrays arrays(backend, {.B = 1, .T = 1, .C = n});
+  Arrays arrays(backend);
   const Tensor out = arrays.make(kSingle, {1, n});
-  backend.run(ResidualNormForward{
+  arrays.run(ResidualNormForward{
       .residual_out = out,
       .branch = arrays.make(kSingle, {1, n}, Values(static_cast<size_t>(n), 1.0)),
       .dropout = dropout});
@@ -159,22 +159,22 @@ TEST(Dropout, AttentionOfABatchEqualsAttentionOfItsParts) {
   constexpr int64_t kBatch = 2, kT = 70, kH = 2, kD = 8, kPart = kT * kH * kD;
   constexpr int64_t kWords = attention_mask_words(kT);
   const Dropout dropout{.p = 0.2F, .seed = 4, .stream = 5, .first_element = 128};
-  Arrays arrays(*backend, {.B = kBatch, .T = kT, .H = kH, .D = kD});
+  Arrays arrays(*backend);
   const Values qkv = random_values(3 * kBatch * kPart, 1, kSingle);
   const Tensor out = arrays.make(kSingle, {kBatch, kT, kH, kD});
   const Tensor all = arrays.make(kSingle, {kBatch, kT, kH, 3, kD}, qkv);
-  backend->run(AttentionForward{.out = out,
-                                .lse = arrays.make(kSingle, {kBatch, kH, kT}),
-                                .kept = arrays.make(DType::kInt32, {kBatch, kH, kWords}),
-                                .qkv = all,
-                                .scale = 0.3F,
-                                .dropout = dropout});
+  arrays.run(AttentionForward{.out = out,
+                              .lse = arrays.make(kSingle, {kBatch, kH, kT}),
+                              .kept = arrays.make(DType::kInt32, {kBatch, kH, kWords}),
+                              .qkv = all,
+                              .scale = 0.3F,
+                              .dropout = dropout});
   const Values wanted = arrays.read(out);
   for (int64_t b = 0; b < kBatch; ++b) {
     Dropout part = dropout;
     part.first_element += static_cast<uint64_t>(b * kH * 32 * kWords);
     const Tensor part_out = arrays.make(kSingle, {1, kT, kH, kD});
-    backend->run(AttentionForward{
+    arrays.run(AttentionForward{
         .out = part_out,
         .lse = arrays.make(kSingle, {1, kH, kT}),
         .kept = arrays.make(DType::kInt32, {1, kH, kWords}),

@@ -17,10 +17,6 @@ std::string shape_name(const char* operation, DType x, const Shape& s) {
          std::to_string(s.first_word) + "to" + std::to_string(s.first_word + s.num_words);
 }
 
-WorkspaceShape workspace(DType x, const Shape& s) {
-  return {.B = s.B, .T = s.T, .C = s.C, .Vp = s.num_words, .x = x};
-}
-
 struct Inputs {
   Values tokens, word, dout, dword;
   Inputs(DType x, const Shape& s)
@@ -31,22 +27,21 @@ struct Inputs {
 };
 
 OpCase forward(DType x, Shape s) {
-  return {
-      shape_name("embedding_forward", x, s),
-      [=](Backend& backend) -> Outputs {
-        const Inputs in(x, s);
-        Arrays arrays(backend, workspace(x, s));
-        const Tensor out = arrays.make(x, {s.B, s.T, s.C});
-        backend.run(EmbeddingForward{.out = out,
-                                     .tokens = arrays.make(DType::kInt32, {s.B, s.T}, in.tokens),
-                                     .word = arrays.make(x, {s.num_words, s.C}, in.word),
-                                     .first_word = s.first_word});
-        return {arrays.output("out", out)};
-      },
-      [=]() -> Outputs {
-        const Inputs in(x, s);
-        return {{"out", reference::embedding(in.tokens, in.word, s.C, s.first_word)}};
-      }};
+  return {shape_name("embedding_forward", x, s),
+          [=](Backend& backend) -> Outputs {
+            const Inputs in(x, s);
+            Arrays arrays(backend);
+            const Tensor out = arrays.make(x, {s.B, s.T, s.C});
+            arrays.run(EmbeddingForward{.out = out,
+                                        .tokens = arrays.make(DType::kInt32, {s.B, s.T}, in.tokens),
+                                        .word = arrays.make(x, {s.num_words, s.C}, in.word),
+                                        .first_word = s.first_word});
+            return {arrays.output("out", out)};
+          },
+          [=]() -> Outputs {
+            const Inputs in(x, s);
+            return {{"out", reference::embedding(in.tokens, in.word, s.C, s.first_word)}};
+          }};
 }
 
 OpCase backward(DType x, Shape s) {
@@ -54,12 +49,12 @@ OpCase backward(DType x, Shape s) {
       shape_name("embedding_backward", x, s),
       [=](Backend& backend) -> Outputs {
         const Inputs in(x, s);
-        Arrays arrays(backend, workspace(x, s));
+        Arrays arrays(backend);
         const Tensor dword = arrays.make(DType::kFloat32, {s.num_words, s.C}, in.dword);
-        backend.run(EmbeddingBackward{.dword = dword,
-                                      .dout = arrays.make(x, {s.B, s.T, s.C}, in.dout),
-                                      .tokens = arrays.make(DType::kInt32, {s.B, s.T}, in.tokens),
-                                      .first_word = s.first_word});
+        arrays.run(EmbeddingBackward{.dword = dword,
+                                     .dout = arrays.make(x, {s.B, s.T, s.C}, in.dout),
+                                     .tokens = arrays.make(DType::kInt32, {s.B, s.T}, in.tokens),
+                                     .first_word = s.first_word});
         return {arrays.output("dword", dword)};
       },
       [=]() -> Outputs {

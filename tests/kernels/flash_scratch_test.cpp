@@ -1,8 +1,9 @@
-// The scratch of flash attention's backward, which is planned for the longest sequence of a run.
+// The scratch of attention on CUDA, which is planned for the longest sequence of a run.
 #include <gtest/gtest.h>
 
 #include <cstdint>
 
+#include "kernels/cuda_scratch.h"
 #include "kernels/flash_attention.h"
 
 namespace weft {
@@ -49,6 +50,35 @@ TEST(FlashScratch, HoldsWhatTheTileOfAHeadNeeds) {
   // Three rows of sums for each of three tiles.
   EXPECT_EQ(flash_backward_bytes(2, 300, 4, 80, true) - flash_backward_bytes(2, 300, 4, 80, false),
             2 * 3 * 3 * 4 * 96 * 4);
+}
+
+// An H200 has 132 multiprocessors.
+double backward_mib(int64_t B, int64_t T, int64_t H, int64_t D, bool sums_bias) {
+  char memory[1];
+  AttentionBackward op{.qkv = {nullptr, DType::kBFloat16, {B, T, H, 3, D}}};
+  if (sums_bias) op.dqkv_bias = Tensor(memory, DType::kFloat32, {3 * H * D});
+  return static_cast<double>(cuda::scratch_bytes(op, 132)) / (1 << 20);
+}
+
+// A 124M model's attention took this on an H200 (tests/bench/results, weft-train --dry-run).
+TEST(FlashScratch, IsThatOfAGpuClosely) {
+  const double with_bias = backward_mib(64, 1024, 12, 64, true);
+  EXPECT_GE(with_bias, 6 + 20) << "lse and delta, and the sums of 82 heads";
+  EXPECT_LT(with_bias, 36);
+  EXPECT_NEAR(with_bias - backward_mib(64, 1024, 12, 64, false),
+              3 * 8 * 64 * 12 * 64 * 4 / 1048576.0, 0.01);
+}
+
+// For heads without flash attention scores are in memory: of all heads if they fit, and never of more than 128 MiB,
+// unless a single head needs it.
+TEST(UnfusedScratch, HoldsTheScoresOfSomeHeads) {
+  const auto mib_of = [&](int64_t T, int64_t H) { return backward_mib(1, T, H, 145, false); };
+  // Scores and their gradients of 512 queries, three sums and four copies of 152 columns.
+  const double of_head = 2048 * (2 * 512 * 4 + 152 * (3 * 4 + 4 * 2)) / 1048576.0;
+  EXPECT_NEAR(mib_of(2048, 2), 2 * of_head, 0.01);
+  EXPECT_NEAR(mib_of(2048, 20), 128, 0.01);
+  EXPECT_NEAR(mib_of(32768, 20), 16 * of_head, 0.01);
+  EXPECT_GE(mib_of(32760, 20), 128) << "a shorter sequence fits into the memory of a longer one";
 }
 
 }  // namespace

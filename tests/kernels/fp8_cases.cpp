@@ -62,15 +62,14 @@ OpCase quantize(DType format, Shape s, Kind kind, Layouts layouts) {
       name_of("quantize", format, s, kind) + names[static_cast<int>(layouts)],
       [=](Backend& backend) -> Outputs {
         const DType x = DType::kBFloat16, f = DType::kFloat32;
-        Arrays arrays(backend,
-                      {.B = 1, .T = s.N, .C = s.C, .F = s.C, .x = x, .fp8_gradients = format});
+        Arrays arrays(backend);
         const Tensor rows = has_rows ? arrays.make(format, {s.N, s.C}) : Tensor();
         const Tensor columns = has_columns ? arrays.make(format, {s.C, s.N}) : Tensor();
         const Tensor scaling = arrays.make(f, {2}), amax = arrays.make(f, {1}, {0.5});
         const Tensor sums =
             has_columns ? arrays.make(f, {s.C}, Values(static_cast<size_t>(s.C), 1.0)) : Tensor();
         const Tensor value = arrays.make(x, {s.N, s.C});
-        backend.run(
+        arrays.run(
             Quantize{.rows = rows,
                      .transposed = columns,
                      .value = value,
@@ -122,13 +121,13 @@ OpCase quantize_beyond(DType format, Layouts layouts) {
   return {name_of("quantize_beyond", format, s, Kind::kPlain) + (has_columns ? "" : "_rows"),
           [=](Backend& backend) -> Outputs {
             const DType x = DType::kBFloat16;
-            Arrays arrays(backend, {.B = 1, .T = s.N, .C = s.C, .x = x});
+            Arrays arrays(backend);
             const Tensor rows = arrays.make(format, {s.N, s.C});
             const Tensor columns = has_columns ? arrays.make(format, {s.C, s.N}) : Tensor();
-            backend.run(Quantize{.rows = rows,
-                                 .transposed = columns,
-                                 .scaling = arrays.make(DType::kFloat32, {2}, {0.25, 4.0}),
-                                 .inp = arrays.make(x, {s.N, s.C}, numbers())});
+            arrays.run(Quantize{.rows = rows,
+                                .transposed = columns,
+                                .scaling = arrays.make(DType::kFloat32, {2}, {0.25, 4.0}),
+                                .inp = arrays.make(x, {s.N, s.C}, numbers())});
             Outputs outputs = {arrays.output("rows", rows)};
             if (has_columns) outputs.push_back(arrays.output("transposed", columns));
             for (Output& output : outputs) {
@@ -166,7 +165,7 @@ OpCase norm_in_fp8(Shape s, DType stream, bool is_rms, bool has_branch, bool ove
       name,
       [=](Backend& backend) -> Outputs {
         const DType x = DType::kBFloat16, f = DType::kFloat32, e4m3 = DType::kFloat8E4M3;
-        Arrays arrays(backend, {.B = 1, .T = s.N, .C = s.C, .x = x, .r = stream});
+        Arrays arrays(backend);
         Values weight = random_values(s.C, 56, x, 2.0);
         if (overflows) weight[1] = weight[static_cast<size_t>(s.C - 1)] = 0x1.FEp127;
         ResidualNormForward norm{
@@ -191,16 +190,16 @@ OpCase norm_in_fp8(Shape s, DType stream, bool is_rms, bool has_branch, bool ove
         const Tensor alone = bytes(s.N, s.C), beside = bytes(s.N, s.C), rows = bytes(s.N, s.C);
         const Tensor columns = bytes(s.C, s.N), transposed = bytes(s.C, s.N);
         norm.normed_fp8 = {.rows = alone, .scaling = scaling, .amax = amax};
-        backend.run(norm);
+        arrays.run(norm);
         norm.normed = arrays.make(x, {s.N, s.C});
         norm.normed_fp8 = {.rows = beside, .scaling = scaling};
-        backend.run(norm);
-        backend.run(Quantize{.rows = rows,
-                             .transposed = columns,
-                             .scaling = scaling,
-                             .amax = wanted,
-                             .inp = norm.normed});
-        backend.run(TransposeFp8{.transposed = transposed, .rows = alone});
+        arrays.run(norm);
+        arrays.run(Quantize{.rows = rows,
+                            .transposed = columns,
+                            .scaling = scaling,
+                            .amax = wanted,
+                            .inp = norm.normed});
+        arrays.run(TransposeFp8{.transposed = transposed, .rows = alone});
         const auto different = [&](const Tensor& a, const Tensor& b) {
           const auto bytes_of = [&](const Tensor& t) {
             return arrays.read(Tensor(t.data(), DType::kUInt8, {t.num_bytes()}));
@@ -239,9 +238,9 @@ OpCase product(DType a_format, DType b_format, DType out_type, ProductShape s, b
   return {name,
           [=](Backend& backend) -> Outputs {
             const DType f = DType::kFloat32;
-            Arrays arrays(backend, {.B = 1, .T = s.M, .C = s.K, .F = s.N, .x = DType::kBFloat16});
+            Arrays arrays(backend);
             const Tensor out = arrays.make(out_type, {s.M, s.N}, out_values());
-            backend.run(Fp8Product{
+            arrays.run(Fp8Product{
                 .out = out,
                 .a = arrays.make(a_format, {s.M, s.K}, a_values()),
                 .b = arrays.make(b_format, {s.N, s.K}, b_values()),
@@ -264,18 +263,18 @@ OpCase product(DType a_format, DType b_format, DType out_type, ProductShape s, b
 OpCase update_scaling(bool uses_maximum) {
   return {std::string("update_fp8_scaling") + (uses_maximum ? "_maximum" : "_most_recent"),
           [=](Backend& backend) -> Outputs {
-            Arrays arrays(backend, {});
+            Arrays arrays(backend);
             const DType f = DType::kFloat32;
             const Tensor states = arrays.make(
                 f, {2, 6}, {1 / 7.0, 7.0, 1.0, 2.0, 3.0, 5.0, 1 / 9.0, 9.0, 0.0, 0.0, 0.0, 5.0});
             const Tensor amaxes = arrays.make(f, {2}, {2.5, INFINITY});
-            backend.run(UpdateFp8Scaling{.states = states,
-                                         .history_len = 3,
-                                         .amaxes = amaxes,
-                                         .format = DType::kFloat8E5M2,
-                                         .slot = 1,
-                                         .margin = 1,
-                                         .uses_maximum = uses_maximum});
+            arrays.run(UpdateFp8Scaling{.states = states,
+                                        .history_len = 3,
+                                        .amaxes = amaxes,
+                                        .format = DType::kFloat8E5M2,
+                                        .slot = 1,
+                                        .margin = 1,
+                                        .uses_maximum = uses_maximum});
             return {arrays.output("states", states), arrays.output("amaxes", amaxes)};
           },
           [=]() -> Outputs {
@@ -297,12 +296,12 @@ OpCase squared_error(DType x, int64_t n) {
   };
   return {"squared_error_" + type_name(x) + "_n" + std::to_string(n),
           [=](Backend& backend) -> Outputs {
-            Arrays arrays(backend, {});
+            Arrays arrays(backend);
             const Tensor out = arrays.make(DType::kFloat32, {2}, {0.25, 0.5});
-            backend.run(SquaredError{.out = out,
-                                     .value = arrays.make(x, {n}, value()),
-                                     .reference = arrays.make(x, {n}, reference()),
-                                     .accumulate = n % 2 == 1});
+            arrays.run(SquaredError{.out = out,
+                                    .value = arrays.make(x, {n}, value()),
+                                    .reference = arrays.make(x, {n}, reference()),
+                                    .accumulate = n % 2 == 1});
             return {arrays.output("out", out)};
           },
           [=]() -> Outputs {

@@ -17,10 +17,6 @@ std::string shape_name(const char* operation, DType x, const Shape& s) {
          std::to_string(s.I) + "_O" + std::to_string(s.O);
 }
 
-WorkspaceShape workspace(DType x, const Shape& s) {
-  return {.B = 1, .T = s.N, .C = s.I, .F = std::max(s.I, s.O), .Vp = s.O, .x = x};
-}
-
 struct Inputs {
   Values inp, weight, bias, dout, pre, dweight, dbias, dpre_sums;
   Inputs(DType x, const Shape& s)
@@ -45,12 +41,12 @@ OpCase forward(DType x, Shape s, bool with_bias) {
       name,
       [=](Backend& backend) -> Outputs {
         const Inputs in(x, s);
-        Arrays arrays(backend, workspace(x, s));
+        Arrays arrays(backend);
         const Tensor out = arrays.make(x, {s.N, s.O});
-        backend.run(LinearForward{.out = out,
-                                  .inp = arrays.make(x, {s.N, s.I}, in.inp),
-                                  .weight = arrays.make(x, {s.O, s.I}, in.weight),
-                                  .bias = with_bias ? arrays.make(x, {s.O}, in.bias) : Tensor()});
+        arrays.run(LinearForward{.out = out,
+                                 .inp = arrays.make(x, {s.N, s.I}, in.inp),
+                                 .weight = arrays.make(x, {s.O, s.I}, in.weight),
+                                 .bias = with_bias ? arrays.make(x, {s.O}, in.bias) : Tensor()});
         return {arrays.output("out", out)};
       },
       [=]() -> Outputs {
@@ -67,14 +63,14 @@ OpCase linear_gelu_forward(DType x, Shape s, Gelu gelu, bool with_bias) {
       name,
       [=](Backend& backend) -> Outputs {
         const Inputs in(x, s);
-        Arrays arrays(backend, workspace(x, s));
+        Arrays arrays(backend);
         const Tensor out = arrays.make(x, {s.N, s.O}), pre = arrays.make(x, {s.N, s.O});
-        backend.run(LinearGeluForward{.out = out,
-                                      .pre = pre,
-                                      .inp = arrays.make(x, {s.N, s.I}, in.inp),
-                                      .weight = arrays.make(x, {s.O, s.I}, in.weight),
-                                      .bias = with_bias ? arrays.make(x, {s.O}, in.bias) : Tensor(),
-                                      .gelu = gelu});
+        arrays.run(LinearGeluForward{.out = out,
+                                     .pre = pre,
+                                     .inp = arrays.make(x, {s.N, s.I}, in.inp),
+                                     .weight = arrays.make(x, {s.O, s.I}, in.weight),
+                                     .bias = with_bias ? arrays.make(x, {s.O}, in.bias) : Tensor(),
+                                     .gelu = gelu});
         return {arrays.output("out", out), arrays.output("pre", pre)};
       },
       [=]() -> Outputs {
@@ -90,9 +86,9 @@ OpCase gelu_forward(DType x, Shape s, Gelu gelu) {
       shape_name("gelu_forward", x, s) + (gelu == Gelu::kErf ? "_erf" : "_tanh");
   return {name,
           [=](Backend& backend) -> Outputs {
-            Arrays arrays(backend, workspace(x, s));
+            Arrays arrays(backend);
             const Tensor out = arrays.make(x, {s.N, s.I});
-            backend.run(GeluForward{
+            arrays.run(GeluForward{
                 .out = out, .pre = arrays.make(x, {s.N, s.I}, Inputs(x, s).pre), .gelu = gelu});
             return {arrays.output("out", out)};
           },
@@ -105,11 +101,11 @@ OpCase backward_input(DType x, Shape s) {
   return {shape_name("linear_backward_input", x, s),
           [=](Backend& backend) -> Outputs {
             const Inputs in(x, s);
-            Arrays arrays(backend, workspace(x, s));
+            Arrays arrays(backend);
             const Tensor dinp = arrays.make(x, {s.N, s.I});
-            backend.run(LinearBackwardInput{.dinp = dinp,
-                                            .dout = arrays.make(x, {s.N, s.O}, in.dout),
-                                            .weight = arrays.make(x, {s.O, s.I}, in.weight)});
+            arrays.run(LinearBackwardInput{.dinp = dinp,
+                                           .dout = arrays.make(x, {s.N, s.O}, in.dout),
+                                           .weight = arrays.make(x, {s.O, s.I}, in.weight)});
             return {arrays.output("dinp", dinp)};
           },
           [=]() -> Outputs {
@@ -127,36 +123,35 @@ OpCase gelu_backward_input(DType x, Shape s, Gelu gelu, bool with_bias, bool acc
   const std::string name = shape_name("linear_gelu_backward_input", x, s) +
                            (gelu == Gelu::kErf ? "_erf" : "_tanh") + (with_bias ? "_bias" : "") +
                            (accumulate ? "_accumulate" : "") + (scale > 1 ? "_large" : "");
-  return {name,
-          [=](Backend& backend) -> Outputs {
-            const Inputs in(x, s);
-            Arrays arrays(backend, workspace(x, s));
-            const Tensor dpre = arrays.make(x, {s.N, s.I});
-            const Tensor dbias = arrays.make(DType::kFloat32, {s.I}, in.dpre_sums);
-            backend.run(
-                LinearGeluBackwardInput{.dpre = dpre,
-                                        .dbias = with_bias ? dbias : Tensor(),
-                                        .dout = arrays.make(x, {s.N, s.O}, in.dout),
-                                        .weight = arrays.make(x, {s.O, s.I}, in.weight),
-                                        .pre = arrays.make(x, {s.N, s.I}, scaled(in.pre, scale)),
-                                        .gelu = gelu,
-                                        .accumulate = accumulate});
-            Output sums = arrays.output("dbias", dbias);
-            if (with_bias) sums.dtype = x;  // They may be those of rounded numbers.
-            return {arrays.output("dpre", dpre), sums};
-          },
-          [=]() -> Outputs {
-            const Inputs in(x, s);
-            const auto f = [&](const Values& pre) {
-              return reference::linear(reference::gelu(pre, gelu), in.weight, {}, s.I, s.O);
-            };
-            const Values dpre = reference::gradient(f, scaled(in.pre, scale), in.dout);
-            Values dbias = in.dpre_sums;
-            if (with_bias && !accumulate) dbias.assign(dbias.size(), 0);
-            for (size_t i = 0; with_bias && i < dpre.size(); ++i)
-              dbias[i % dbias.size()] += dpre[i];
-            return {{"dpre", dpre}, {"dbias", dbias}};
-          }};
+  return {
+      name,
+      [=](Backend& backend) -> Outputs {
+        const Inputs in(x, s);
+        Arrays arrays(backend);
+        const Tensor dpre = arrays.make(x, {s.N, s.I});
+        const Tensor dbias = arrays.make(DType::kFloat32, {s.I}, in.dpre_sums);
+        arrays.run(LinearGeluBackwardInput{.dpre = dpre,
+                                           .dbias = with_bias ? dbias : Tensor(),
+                                           .dout = arrays.make(x, {s.N, s.O}, in.dout),
+                                           .weight = arrays.make(x, {s.O, s.I}, in.weight),
+                                           .pre = arrays.make(x, {s.N, s.I}, scaled(in.pre, scale)),
+                                           .gelu = gelu,
+                                           .accumulate = accumulate});
+        Output sums = arrays.output("dbias", dbias);
+        if (with_bias) sums.dtype = x;  // They may be those of rounded numbers.
+        return {arrays.output("dpre", dpre), sums};
+      },
+      [=]() -> Outputs {
+        const Inputs in(x, s);
+        const auto f = [&](const Values& pre) {
+          return reference::linear(reference::gelu(pre, gelu), in.weight, {}, s.I, s.O);
+        };
+        const Values dpre = reference::gradient(f, scaled(in.pre, scale), in.dout);
+        Values dbias = in.dpre_sums;
+        if (with_bias && !accumulate) dbias.assign(dbias.size(), 0);
+        for (size_t i = 0; with_bias && i < dpre.size(); ++i) dbias[i % dbias.size()] += dpre[i];
+        return {{"dpre", dpre}, {"dbias", dbias}};
+      }};
 }
 
 OpCase backward_weight(DType x, Shape s, bool with_bias, bool accumulate) {
@@ -165,14 +160,14 @@ OpCase backward_weight(DType x, Shape s, bool with_bias, bool accumulate) {
   return {name,
           [=](Backend& backend) -> Outputs {
             const Inputs in(x, s);
-            Arrays arrays(backend, workspace(x, s));
+            Arrays arrays(backend);
             const Tensor dweight = arrays.make(DType::kFloat32, {s.O, s.I}, in.dweight);
             const Tensor dbias = arrays.make(DType::kFloat32, {s.O}, in.dbias);
-            backend.run(LinearBackwardWeight{.dweight = dweight,
-                                             .dbias = with_bias ? dbias : Tensor(),
-                                             .dout = arrays.make(x, {s.N, s.O}, in.dout),
-                                             .inp = arrays.make(x, {s.N, s.I}, in.inp),
-                                             .accumulate = accumulate});
+            arrays.run(LinearBackwardWeight{.dweight = dweight,
+                                            .dbias = with_bias ? dbias : Tensor(),
+                                            .dout = arrays.make(x, {s.N, s.O}, in.dout),
+                                            .inp = arrays.make(x, {s.N, s.I}, in.inp),
+                                            .accumulate = accumulate});
             return {arrays.output("dweight", dweight), arrays.output("dbias", dbias)};
           },
           [=]() -> Outputs {
@@ -207,11 +202,11 @@ OpCase product_that_overflows(Shape s) {
   const Values inp(static_cast<size_t>(s.N * s.I), 40.0);
   return {shape_name("linear_forward", x, s) + "_overflows",
           [=](Backend& backend) -> Outputs {
-            Arrays arrays(backend, workspace(x, s));
+            Arrays arrays(backend);
             const Tensor out = arrays.make(x, {s.N, s.O});
-            backend.run(LinearForward{.out = out,
-                                      .inp = arrays.make(x, {s.N, s.I}, inp),
-                                      .weight = arrays.make(x, {s.O, s.I}, weight_of())});
+            arrays.run(LinearForward{.out = out,
+                                     .inp = arrays.make(x, {s.N, s.I}, inp),
+                                     .weight = arrays.make(x, {s.O, s.I}, weight_of())});
             return {with_huge_for_infinite(arrays.output("out", out))};
           },
           [=]() -> Outputs {
@@ -230,10 +225,10 @@ OpCase glu_forward(DType x, Shape s, Glu glu) {
   return {
       glu_name("glu_forward", x, s, glu),
       [=](Backend& backend) -> Outputs {
-        Arrays arrays(backend, workspace(x, s));
+        Arrays arrays(backend);
         const Tensor out = arrays.make(x, {s.N, s.O});
         const Values pre = random_values(s.N * 2 * s.O, 8, x, 3.0);
-        backend.run(GluForward{.out = out, .pre = arrays.make(x, {s.N, 2 * s.O}, pre), .glu = glu});
+        arrays.run(GluForward{.out = out, .pre = arrays.make(x, {s.N, 2 * s.O}, pre), .glu = glu});
         return {arrays.output("out", out)};
       },
       [=]() -> Outputs {
@@ -244,13 +239,13 @@ OpCase glu_forward(DType x, Shape s, Glu glu) {
 OpCase glu_backward(DType x, Shape s, Glu glu) {
   return {glu_name("glu_backward", x, s, glu),
           [=](Backend& backend) -> Outputs {
-            Arrays arrays(backend, workspace(x, s));
+            Arrays arrays(backend);
             const Tensor dpre = arrays.make(x, {s.N, 2 * s.O});
             const Values pre = random_values(s.N * 2 * s.O, 8, x, 3.0);
-            backend.run(GluBackward{.dpre = dpre,
-                                    .dout = arrays.make(x, {s.N, s.O}, Inputs(x, s).dout),
-                                    .pre = arrays.make(x, {s.N, 2 * s.O}, pre),
-                                    .glu = glu});
+            arrays.run(GluBackward{.dpre = dpre,
+                                   .dout = arrays.make(x, {s.N, s.O}, Inputs(x, s).dout),
+                                   .pre = arrays.make(x, {s.N, 2 * s.O}, pre),
+                                   .glu = glu});
             return {arrays.output("dpre", dpre)};
           },
           [=]() -> Outputs {

@@ -35,10 +35,10 @@ OpCase cross_entropy(DType x, Shape s, bool with_mask, bool with_gradient) {
   return {name,
           [=](Backend& backend) -> Outputs {
             const Inputs in(x, s);
-            Arrays arrays(backend, {.B = 1, .T = s.N, .Vp = s.Vp, .x = x});
+            Arrays arrays(backend);
             const Tensor losses = arrays.make(DType::kFloat32, {s.N});
             const Tensor logits = arrays.make(x, {s.N, s.Vp}, in.logits);
-            backend.run(CrossEntropy{
+            arrays.run(CrossEntropy{
                 .losses = losses,
                 .logits = logits,
                 .targets = arrays.make(DType::kInt32, {s.N}, in.targets),
@@ -74,16 +74,16 @@ OpCase cross_entropy_that_overflows(Shape s) {
   };
   return {shape_name(x, s) + "_overflows",
           [=](Backend& backend) -> Outputs {
-            Arrays arrays(backend, {.B = 1, .T = s.N, .Vp = s.Vp, .x = x});
+            Arrays arrays(backend);
             const Tensor losses = arrays.make(DType::kFloat32, {s.N});
             const Tensor logits = arrays.make(x, {s.N, s.Vp}, logits_of());
             const Tensor targets = arrays.make(DType::kInt32, {s.N}, random_ids(s.N, 2, s.V));
-            backend.run(CrossEntropy{.losses = losses,
-                                     .logits = logits,
-                                     .targets = targets,
-                                     .vocabulary_size = s.V,
-                                     .gradient_scale = kLossScale,
-                                     .writes_gradient = true});
+            arrays.run(CrossEntropy{.losses = losses,
+                                    .logits = logits,
+                                    .targets = targets,
+                                    .vocabulary_size = s.V,
+                                    .gradient_scale = kLossScale,
+                                    .writes_gradient = true});
             return {arrays.output("losses", losses),
                     with_huge_for_infinite(arrays.output("logits", logits))};
           },
@@ -115,7 +115,7 @@ OpCase sharded_cross_entropy(DType x, Shape s, int64_t num_ranks, bool with_mask
               (with_mask ? "_mask" : ""),
           [=](Backend& backend) -> Outputs {
             const Inputs in(x, s);
-            Arrays arrays(backend, {.B = 1, .T = s.N, .Vp = columns, .x = x});
+            Arrays arrays(backend);
             const Tensor targets = arrays.make(DType::kInt32, {s.N}, in.targets);
             const Tensor mask = with_mask ? arrays.make(DType::kFloat32, {s.N}, in.mask) : Tensor();
             const Tensor statistics = arrays.make(DType::kFloat32, {num_ranks, s.N, 3});
@@ -123,25 +123,25 @@ OpCase sharded_cross_entropy(DType x, Shape s, int64_t num_ranks, bool with_mask
             for (int64_t rank = 0; rank < num_ranks; ++rank) {
               logits.push_back(arrays.make(x, {s.N, columns}, shard(in.logits, rank)));
               const Tensor own(statistics.as<float>() + rank * s.N * 3, DType::kFloat32, {s.N, 3});
-              backend.run(CrossEntropyStatistics{.statistics = own,
-                                                 .logits = logits.back(),
-                                                 .targets = targets,
-                                                 .first_word = rank * columns,
-                                                 .vocabulary_size = s.V});
+              arrays.run(CrossEntropyStatistics{.statistics = own,
+                                                .logits = logits.back(),
+                                                .targets = targets,
+                                                .first_word = rank * columns,
+                                                .vocabulary_size = s.V});
             }
             Outputs outputs;
             for (int64_t rank = 0; rank < num_ranks; ++rank) {
               const Tensor losses = arrays.make(DType::kFloat32, {s.N});
               const Tensor own = logits[static_cast<size_t>(rank)];
-              backend.run(CrossEntropyGradient{.losses = losses,
-                                               .logits = own,
-                                               .statistics = statistics,
-                                               .targets = targets,
-                                               .loss_mask = mask,
-                                               .first_word = rank * columns,
-                                               .vocabulary_size = s.V,
-                                               .gradient_scale = kGradientScale,
-                                               .writes_gradient = true});
+              arrays.run(CrossEntropyGradient{.losses = losses,
+                                              .logits = own,
+                                              .statistics = statistics,
+                                              .targets = targets,
+                                              .loss_mask = mask,
+                                              .first_word = rank * columns,
+                                              .vocabulary_size = s.V,
+                                              .gradient_scale = kGradientScale,
+                                              .writes_gradient = true});
               outputs.push_back(arrays.output("losses " + std::to_string(rank), losses));
               outputs.push_back(arrays.output("logits " + std::to_string(rank), own));
             }
@@ -171,12 +171,12 @@ OpCase sample_losses(int64_t B, int64_t T, bool with_mask) {
   return {
       "sample_losses_B" + std::to_string(B) + "_T" + std::to_string(T) + (with_mask ? "_mask" : ""),
       [=](Backend& backend) -> Outputs {
-        Arrays arrays(backend, {.B = B, .T = T});
+        Arrays arrays(backend);
         const Tensor out = arrays.make(DType::kFloat32, {B});
         const Tensor mask = with_mask ? arrays.make(DType::kFloat32, {B, T}, mask_of()) : Tensor();
-        backend.run(SampleLosses{.out = out,
-                                 .losses = arrays.make(DType::kFloat32, {B, T}, losses_of()),
-                                 .loss_mask = mask});
+        arrays.run(SampleLosses{.out = out,
+                                .losses = arrays.make(DType::kFloat32, {B, T}, losses_of()),
+                                .loss_mask = mask});
         return {arrays.output("out", out)};
       },
       [=]() -> Outputs {
@@ -196,13 +196,13 @@ OpCase sum(int64_t n, bool accumulate) {
   constexpr double kBefore = 3.0, kScale = 0.5;
   return {"sum_n" + std::to_string(n) + (accumulate ? "_accumulate" : ""),
           [=](Backend& backend) -> Outputs {
-            Arrays arrays(backend, {.B = 1, .T = n});
+            Arrays arrays(backend);
             const Tensor out = arrays.make(DType::kFloat32, {1}, {kBefore});
             const Values inp = random_values(n, 1, DType::kFloat32);
-            backend.run(Sum{.out = out,
-                            .inp = arrays.make(DType::kFloat32, {n}, inp),
-                            .scale = static_cast<float>(kScale),
-                            .accumulate = accumulate});
+            arrays.run(Sum{.out = out,
+                           .inp = arrays.make(DType::kFloat32, {n}, inp),
+                           .scale = static_cast<float>(kScale),
+                           .accumulate = accumulate});
             return {arrays.output("out", out)};
           },
           [=]() -> Outputs {
@@ -217,10 +217,10 @@ OpCase sum(int64_t n, bool accumulate) {
 OpCase sum_in_place() {
   return {"sum_in_place_of_the_second",
           [=](Backend& backend) -> Outputs {
-            Arrays arrays(backend, {.B = 1, .T = 1});
+            Arrays arrays(backend);
             const Tensor two = arrays.make(DType::kFloat32, {2}, {3.0, 5.0});
             const Tensor second(two.as<float>() + 1, DType::kFloat32, {1});
-            backend.run(Sum{.out = second, .inp = second, .scale = 0.5F, .accumulate = false});
+            arrays.run(Sum{.out = second, .inp = second, .scale = 0.5F, .accumulate = false});
             return {arrays.output("two", two)};
           },
           [=]() -> Outputs {

@@ -111,17 +111,22 @@ std::string difference(const Output& got, const Values& wanted, Tolerance tolera
 
 }  // namespace
 
-Arrays::Arrays(Backend& backend, const WorkspaceShape& shape) : backend_(backend) {
-  const int64_t num_bytes = backend.workspace_bytes(shape);
-  workspace_ = backend.allocate(num_bytes, Memory::kDevice);
-  backend.set_workspace(workspace_, num_bytes);
-}
-
 Arrays::~Arrays() {
   backend_.synchronize();
   for (void* data : memory_) backend_.release(data, Memory::kDevice);
   backend_.set_workspace(nullptr, 0);
   backend_.release(workspace_, Memory::kDevice);
+}
+
+void Arrays::give_workspace(std::span<const AnyOperation> operations) {
+  const int64_t num_bytes = backend_.workspace_bytes(operations);
+  if (num_bytes == workspace_bytes_) return;
+  backend_.synchronize();
+  backend_.set_workspace(nullptr, 0);
+  backend_.release(workspace_, Memory::kDevice);
+  workspace_ = backend_.allocate(num_bytes, Memory::kDevice);
+  workspace_bytes_ = num_bytes;
+  backend_.set_workspace(workspace_, num_bytes);
 }
 
 Tensor Arrays::make(DType dtype, std::initializer_list<int64_t> shape) {

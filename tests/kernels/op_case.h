@@ -61,11 +61,19 @@ std::vector<OpCase> all_cases(Sizes sizes);
 // The memory of one backend for one run of a case.
 class Arrays {
  public:
-  // Gives the backend a workspace for `shape`.
-  Arrays(Backend& backend, const WorkspaceShape& shape);
+  explicit Arrays(Backend& backend) : backend_(backend) {}
   ~Arrays();
   Arrays(const Arrays&) = delete;
   Arrays& operator=(const Arrays&) = delete;
+
+  // Runs an operation in a workspace of just the size that it asks for.
+  template <typename Op>
+  void run(const Op& op) {
+    const AnyOperation operations[] = {op};
+    give_workspace(operations);
+    backend_.run(op);
+  }
+  void give_workspace(std::span<const AnyOperation> operations);
 
   Tensor make(DType dtype, std::initializer_list<int64_t> shape);  // zeros
   Tensor make(DType dtype, std::initializer_list<int64_t> shape, const Values& values);
@@ -78,6 +86,7 @@ class Arrays {
   Backend& backend_;
   std::vector<void*> memory_;
   void* workspace_ = nullptr;
+  int64_t workspace_bytes_ = 0;
 };
 
 // Returns n numbers in [-scale, scale) that `dtype` can represent; each `stream` gives others.

@@ -17,10 +17,10 @@ constexpr DType kSingle = DType::kFloat32;
 OpCase zero(DType x, int64_t n) {
   return {"zero_" + type_name(x) + "_n" + std::to_string(n),
           [=](Backend& backend) -> Outputs {
-            Arrays arrays(backend, {});
+            Arrays arrays(backend);
             const Tensor tensor = arrays.make(x, {n}, random_values(n, 1, x));
             // The last element is not part of the call and must stay.
-            backend.run(Zero{.out = Tensor(tensor.data(), x, {n - 1})});
+            arrays.run(Zero{.out = Tensor(tensor.data(), x, {n - 1})});
             return {arrays.output("tensor", tensor)};
           },
           [=]() -> Outputs {
@@ -33,9 +33,9 @@ OpCase zero(DType x, int64_t n) {
 OpCase cast(DType to, DType from, int64_t n) {
   return {"cast_" + type_name(from) + "_to_" + type_name(to) + "_n" + std::to_string(n),
           [=](Backend& backend) -> Outputs {
-            Arrays arrays(backend, {});
+            Arrays arrays(backend);
             const Tensor dst = arrays.make(to, {n});
-            backend.run(Cast{.dst = dst, .src = arrays.make(from, {n}, random_values(n, 1, from))});
+            arrays.run(Cast{.dst = dst, .src = arrays.make(from, {n}, random_values(n, 1, from))});
             return {arrays.output("dst", dst)};
           },
           [=]() -> Outputs {
@@ -49,10 +49,10 @@ OpCase cast_to_fp16_at_its_limits() {
                        3e-6,  0x1p-24, 4e-8,  2e-8,   0,    -5e-30, 1.0009765625};
   return {"cast_to_fp16_at_its_limits",
           [=](Backend& backend) -> Outputs {
-            Arrays arrays(backend, {});
+            Arrays arrays(backend);
             const auto n = static_cast<int64_t>(from.size());
             const Tensor dst = arrays.make(DType::kFloat16, {n});
-            backend.run(Cast{.dst = dst, .src = arrays.make(kSingle, {n}, from)});
+            arrays.run(Cast{.dst = dst, .src = arrays.make(kSingle, {n}, from)});
             return {with_huge_for_infinite(arrays.output("dst", dst))};
           },
           [=]() -> Outputs {
@@ -63,9 +63,9 @@ OpCase cast_to_fp16_at_its_limits() {
 OpCase sum_of_squares(int64_t n) {
   return {"sum_of_squares_n" + std::to_string(n),
           [=](Backend& backend) -> Outputs {
-            Arrays arrays(backend, {});
+            Arrays arrays(backend);
             const Tensor out = arrays.make(kSingle, {1});
-            backend.run(SumOfSquares{
+            arrays.run(SumOfSquares{
                 .out = out, .inp = arrays.make(kSingle, {n}, random_values(n, 1, kSingle))});
             return {arrays.output("out", out)};
           },
@@ -79,11 +79,11 @@ OpCase sum_of_squares(int64_t n) {
 OpCase clip_coefficient(const std::string& what, double norm, double max_norm) {
   return {"clip_coefficient_" + what,
           [=](Backend& backend) -> Outputs {
-            Arrays arrays(backend, {});
+            Arrays arrays(backend);
             const Tensor clip = arrays.make(kSingle, {2});
-            backend.run(ClipCoefficient{.clip = clip,
-                                        .sum_of_squares = arrays.make(kSingle, {1}, {norm * norm}),
-                                        .max_norm = static_cast<float>(max_norm)});
+            arrays.run(ClipCoefficient{.clip = clip,
+                                       .sum_of_squares = arrays.make(kSingle, {1}, {norm * norm}),
+                                       .max_norm = static_cast<float>(max_norm)});
             return {arrays.output("clip", clip)};
           },
           [=]() -> Outputs {
@@ -119,7 +119,7 @@ AdamW adamw_args(Arrays& arrays, Backend& backend, DType x, DType moments, const
   args.param = x == kSingle ? fp32_masters : arrays.make(x, {n});
   if (x == DType::kBFloat16) {
     args.remainder = arrays.make(DType::kUInt8, {remainder_bytes(n)});
-    backend.run(
+    arrays.run(
         SplitMasters{.param = args.param, .remainder = args.remainder, .master = fp32_masters});
   } else {
     args.master = fp32_masters;
@@ -149,19 +149,19 @@ void make_updates(Arrays& arrays, Backend& backend, AdamW& args) {
   for (args.step = 1; args.step <= num_steps(args.m.dtype()); ++args.step) {
     const auto stream = static_cast<uint64_t>(10 + args.step);
     args.grad = arrays.make(kSingle, {n}, random_values(n, stream, kSingle));
-    backend.run(args);
+    arrays.run(args);
   }
 }
 
 Tensor masters_of(Arrays& arrays, Backend& backend, const AdamW& args) {
   if (!args.remainder) return args.master;
   const Tensor masters = arrays.make(kSingle, {args.param.num_elements()});
-  backend.run(JoinMasters{.master = masters, .param = args.param, .remainder = args.remainder});
+  arrays.run(JoinMasters{.master = masters, .param = args.param, .remainder = args.remainder});
   return masters;
 }
 
 Outputs run_adamw(Backend& backend, DType x, DType moments, int64_t n) {
-  Arrays arrays(backend, {.x = x});
+  Arrays arrays(backend);
   AdamW args = adamw_args(arrays, backend, x, moments, random_values(n, 1, kSingle));
   make_updates(arrays, backend, args);
   return {arrays.output("param", args.param),
@@ -242,7 +242,7 @@ double num_different(const Values& a, const Values& b) {
 OpCase split_masters_equal_fp32(int64_t n) {
   return {"split_masters_equal_fp32_n" + std::to_string(n),
           [=](Backend& backend) -> Outputs {
-            Arrays arrays(backend, {});
+            Arrays arrays(backend);
             const Values masters = numbers_of_all_kinds(n);
             AdamW split = adamw_args(arrays, backend, DType::kBFloat16, kSingle, masters);
             AdamW whole = adamw_args(arrays, backend, kSingle, kSingle, masters);

@@ -69,35 +69,35 @@ TEST(CudaLoss, NotANumberAmongTheLogitsReachesTheLoss) {
       {"one beside minus infinity", row_with(9, 10, -inf)},
   };
   for (const DType x : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
-    Arrays arrays(*backend, {.T = 1, .Vp = kColumns, .x = x});
+    Arrays arrays(*backend);
     const Tensor targets = arrays.make(DType::kInt32, {1}, {20});
     const Tensor losses = arrays.make(DType::kFloat32, {1});
     for (const auto& [name, row] : rows) {
       for (const bool gradient : {false, true}) {
-        backend->run(CrossEntropy{.losses = losses,
-                                  .logits = arrays.make(x, {1, kColumns}, row),
-                                  .targets = targets,
-                                  .vocabulary_size = kWords,
-                                  .gradient_scale = 1.0F,
-                                  .writes_gradient = gradient});
+        arrays.run(CrossEntropy{.losses = losses,
+                                .logits = arrays.make(x, {1, kColumns}, row),
+                                .targets = targets,
+                                .vocabulary_size = kWords,
+                                .gradient_scale = 1.0F,
+                                .writes_gradient = gradient});
         EXPECT_TRUE(std::isnan(arrays.read(losses)[0])) << type_name(x) << ", " << name;
       }
       const Tensor logits = arrays.make(x, {1, kColumns}, row);
       const Tensor statistics = arrays.make(DType::kFloat32, {1, 1, 3});
       const Tensor own(statistics.data(), DType::kFloat32, {1, 3});
-      backend->run(CrossEntropyStatistics{.statistics = own,
-                                          .logits = logits,
-                                          .targets = targets,
-                                          .first_word = 0,
-                                          .vocabulary_size = kWords});
-      backend->run(CrossEntropyGradient{.losses = losses,
+      arrays.run(CrossEntropyStatistics{.statistics = own,
                                         .logits = logits,
-                                        .statistics = statistics,
                                         .targets = targets,
                                         .first_word = 0,
-                                        .vocabulary_size = kWords,
-                                        .gradient_scale = 1.0F,
-                                        .writes_gradient = true});
+                                        .vocabulary_size = kWords});
+      arrays.run(CrossEntropyGradient{.losses = losses,
+                                      .logits = logits,
+                                      .statistics = statistics,
+                                      .targets = targets,
+                                      .first_word = 0,
+                                      .vocabulary_size = kWords,
+                                      .gradient_scale = 1.0F,
+                                      .writes_gradient = true});
       EXPECT_TRUE(std::isnan(arrays.read(losses)[0])) << type_name(x) << ", sharded, " << name;
     }
   }
@@ -119,7 +119,7 @@ TEST(CudaAttention, ResultsOfALargeBatchAreThoseOfEachRowAlone) {
   constexpr int64_t kB = 6, kT = 1000, kH = 12;
   const int64_t words = attention_mask_words(kT);
   for (const int64_t D : {64, 80, 96, 128, 160}) {
-    Arrays arrays(*backend, {.B = kB, .T = kT, .C = kH * D, .H = kH, .D = D, .x = kX});
+    Arrays arrays(*backend);
     const int64_t row = kT * kH * D;
     const Tensor qkv = arrays.make(kX, {kB, kT, kH, 3, D}, repeated_values(3 * kB * row, kX));
     const Tensor bounds = arrays.make(DType::kInt32, {kB, kT, 2},
@@ -143,7 +143,7 @@ TEST(CudaAttention, ResultsOfALargeBatchAreThoseOfEachRowAlone) {
                       .first_element = static_cast<uint64_t>(b * kH * 32 * words)}};
       if (has_documents)
         args.document_bounds = Tensor(at(bounds, kT * 8), DType::kInt32, {count, kT, 2});
-      backend->run(args);
+      arrays.run(args);
     };
     const auto results = [&] { return std::pair(arrays.read(out), arrays.read(lse)); };
     for (const float p : {0.0F, 0.1F}) {
@@ -151,8 +151,8 @@ TEST(CudaAttention, ResultsOfALargeBatchAreThoseOfEachRowAlone) {
         for (int64_t b = 0; b < kB; ++b) forward(b, 1, p, has_documents);
         const auto alone = results();
         for (int repeat = 0; repeat < 2; ++repeat) {
-          backend->run(Zero{.out = out});
-          backend->run(Zero{.out = lse});
+          arrays.run(Zero{.out = out});
+          arrays.run(Zero{.out = lse});
           forward(0, kB, p, has_documents);
           EXPECT_TRUE(alone == results())
               << "D " << D << ", dropout " << p << ", documents " << has_documents;
@@ -179,13 +179,7 @@ TEST(CudaAttention, GradientsOfALargeBatchAreThoseOfEachRowAlone) {
       const std::string where = "D " + std::to_string(s.D) + ", dropout " + std::to_string(p) +
                                 (has_documents ? ", documents" : "");
       const float scale = 1.0F / std::sqrt(static_cast<float>(s.D));
-      Arrays arrays(*backend, {.B = s.B,
-                               .T = s.T,
-                               .C = s.H * s.D,
-                               .H = s.H,
-                               .D = s.D,
-                               .x = kX,
-                               .attention_sums_qkv_bias = true});
+      Arrays arrays(*backend);
       // A length that no size divides is repeated, which is quick and gives rows that differ.
       const Values some = random_values(1000003, 1, kX, 2.0);
       const auto repeated = [&](int64_t n, size_t first) {
@@ -202,19 +196,19 @@ TEST(CudaAttention, GradientsOfALargeBatchAreThoseOfEachRowAlone) {
       const Tensor out = arrays.make(kX, {s.B, s.T, s.H, s.D});
       const Tensor lse = arrays.make(DType::kFloat32, {s.B, s.H, s.T});
       const Tensor kept = arrays.make(DType::kInt32, {s.B, s.H, attention_mask_words(s.T)});
-      backend->run(AttentionForward{.out = out,
-                                    .lse = lse,
-                                    .kept = kept,
-                                    .qkv = qkv,
-                                    .document_bounds = has_documents ? bounds : Tensor(),
-                                    .scale = scale,
-                                    .dropout = {.p = p, .seed = 3, .stream = 1}});
+      arrays.run(AttentionForward{.out = out,
+                                  .lse = lse,
+                                  .kept = kept,
+                                  .qkv = qkv,
+                                  .document_bounds = has_documents ? bounds : Tensor(),
+                                  .scale = scale,
+                                  .dropout = {.p = p, .seed = 3, .stream = 1}});
       // The gradients of `count` rows from row `b` on.
       const auto backward = [&](const Tensor& dqkv, int64_t b, int64_t count, const Tensor& bias) {
         const auto at = [](const Tensor& t, int64_t bytes) {
           return static_cast<void*>(static_cast<char*>(t.data()) + bytes);
         };
-        backend->run(AttentionBackward{
+        arrays.run(AttentionBackward{
             .dqkv = Tensor(at(dqkv, b * row * 6), kX, {count, s.T, s.H, 3, s.D}),
             .dout = Tensor(at(dout, b * row * 2), kX, {count, s.T, s.H, s.D}),
             .out = Tensor(at(out, b * row * 2), kX, {count, s.T, s.H, s.D}),

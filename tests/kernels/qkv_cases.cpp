@@ -26,10 +26,6 @@ std::string name_of(const char* operation, DType x, const Shape& s) {
          std::to_string(s.D);
 }
 
-WorkspaceShape workspace(DType x, const Shape& s) {
-  return {.B = s.B, .T = s.T, .C = 8, .H = s.G * s.R, .D = s.D, .G = s.G, .x = x};
-}
-
 size_t index(int64_t i) { return static_cast<size_t>(i); }
 
 // (S,2,P) with a position more than there are tokens.
@@ -72,11 +68,11 @@ OpCase rotate(DType x, Shape s, Rotation r) {
                            (r.inverse ? "_inverse" : "");
   return {name,
           [=](Backend& backend) -> Outputs {
-            Arrays arrays(backend, workspace(x, s));
+            Arrays arrays(backend);
             const Values bounds = document_bounds(r.documents, s.B, s.T);
             const Tensor qkv =
                 arrays.make(x, {s.B, s.T, s.G, s.R + 2, s.D}, random_values(s.grouped(), 1, x));
-            backend.run(Rotary{
+            arrays.run(Rotary{
                 .qkv = qkv,
                 .angles = arrays.make(DType::kFloat32, {s.T + 1, 2, r.num_pairs}, angles_of(s, r)),
                 .document_bounds =
@@ -100,11 +96,11 @@ int64_t place_in_group(int64_t i, const Shape& s) {
 OpCase expand(DType x, Shape s) {
   return {name_of("expand_groups", x, s),
           [=](Backend& backend) -> Outputs {
-            Arrays arrays(backend, workspace(x, s));
+            Arrays arrays(backend);
             const Tensor out = arrays.make(x, {s.B, s.T, s.G * s.R, 3, s.D});
-            backend.run(ExpandGroups{.expanded = out,
-                                     .grouped = arrays.make(x, {s.B, s.T, s.G, s.R + 2, s.D},
-                                                            random_values(s.grouped(), 1, x))});
+            arrays.run(ExpandGroups{.expanded = out,
+                                    .grouped = arrays.make(x, {s.B, s.T, s.G, s.R + 2, s.D},
+                                                           random_values(s.grouped(), 1, x))});
             return {arrays.output("expanded", out)};
           },
           [=]() -> Outputs {
@@ -119,11 +115,11 @@ OpCase expand(DType x, Shape s) {
 OpCase sum(DType x, Shape s) {
   return {name_of("sum_groups", x, s),
           [=](Backend& backend) -> Outputs {
-            Arrays arrays(backend, workspace(x, s));
+            Arrays arrays(backend);
             const Tensor out = arrays.make(x, {s.B, s.T, s.G, s.R + 2, s.D});
-            backend.run(SumGroups{.grouped = out,
-                                  .expanded = arrays.make(x, {s.B, s.T, s.G * s.R, 3, s.D},
-                                                          random_values(s.expanded(), 2, x))});
+            arrays.run(SumGroups{.grouped = out,
+                                 .expanded = arrays.make(x, {s.B, s.T, s.G * s.R, 3, s.D},
+                                                         random_values(s.expanded(), 2, x))});
             return {arrays.output("grouped", out)};
           },
           [=]() -> Outputs {

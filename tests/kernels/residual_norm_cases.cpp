@@ -35,10 +35,6 @@ std::string name_of(const char* operation, DType x, const Shape& s, const Parts&
          (o.accumulate ? "" : "_assign") + (o.fp32_stream ? "_fp32_stream" : "");
 }
 
-WorkspaceShape workspace(DType x, const Shape& s, const Parts& o) {
-  return {.B = 1, .T = s.N, .C = s.C, .x = x, .r = o.stream(x)};
-}
-
 Dropout dropout_of(float p) {
   return {.p = p, .seed = 77, .stream = (5ULL << 40) + 3, .first_element = (1ULL << 33) + 6};
 }
@@ -96,7 +92,7 @@ Tensor bias_tensor(Arrays& arrays, DType dtype, const Shape& s, const Parts& o,
 Outputs run_forward(Backend& backend, DType x, const Shape& s, const Parts& o) {
   const Inputs in(x, s, o);
   const DType r = o.stream(x);
-  Arrays arrays(backend, workspace(x, s, o));
+  Arrays arrays(backend);
   ResidualNormForward args;
   args.epsilon = kEpsilon;
   args.dropout = dropout_of(o.p);
@@ -118,7 +114,7 @@ Outputs run_forward(Backend& backend, DType x, const Shape& s, const Parts& o) {
       args.bias = arrays.make(x, {s.C}, in.bias);
     }
   }
-  backend.run(args);
+  arrays.run(args);
   Outputs outputs;
   if (o.branch) outputs.push_back(arrays.output("residual_out", args.residual_out));
   if (o.norm) {
@@ -166,7 +162,7 @@ bool stores_dbranch(DType x, const Parts& o) { return o.branch && (o.p > 0 || o.
 Outputs run_backward(Backend& backend, DType x, const Shape& s, const Parts& o) {
   const Inputs in(x, s, o);
   const DType r = o.stream(x);
-  Arrays arrays(backend, workspace(x, s, o));
+  Arrays arrays(backend);
   ResidualNormBackward args;
   args.dropout = dropout_of(o.p);
   args.accumulate = o.accumulate;
@@ -188,7 +184,7 @@ Outputs run_backward(Backend& backend, DType x, const Shape& s, const Parts& o) 
     args.rstd = arrays.make(DType::kFloat32, {s.N}, in.normalised.rstd);
     args.weight = arrays.make(x, {s.C}, in.weight);
   }
-  backend.run(args);
+  arrays.run(args);
   Outputs outputs{arrays.output("dresidual", args.dresidual)};
   if (args.dbranch) outputs.push_back(arrays.output("dbranch", args.dbranch));
   // The sums are those of the stored rows, which may be neighbours in bf16.

@@ -5,26 +5,23 @@
 #include <cstdint>
 #include <string>
 
-#include "trainer/config/model_shape.h"
-
 namespace weft {
 
 struct DeviceProfile {
-  std::string name;           // "NVIDIA H200"
-  int64_t memory_bytes = 0;   // all of the device's
-  int64_t context_bytes = 0;  // those that the CUDA context and libraries take of it
-  int64_t gemm_workspace_bytes = 0;
+  std::string name;                   // "NVIDIA H200"
+  int64_t memory_bytes = 0;           // all of the device's
+  int64_t context_bytes = 0;          // those that the CUDA context and libraries take of it
+  int64_t num_multiprocessors = 132;  // Grids follow it, and with them the scratch of operations.
   int64_t host_memory_bytes =
       0;                // the share of its host's memory that each device may take; 0: not known
   bool has_fp8 = true;  // products of fp8, from compute capability 8.9 on
 
   int64_t free_bytes() const { return memory_bytes - context_bytes; }
-  // Returns an upper bound of the workspace that the CUDA backend asks for on each of `tp_size` ranks of a layer.
-  int64_t workspace_bytes(const ModelShape& shape, int64_t tp_size = 1) const;
 };
 
 // Returns the profile of that name ("h200"), or the one in a file of that path. A file has lines
-// "KEY VALUE" and comments that begin with '#'; host_memory_mib may be missing, hosts of one kind of GPU differ.
+// "KEY VALUE" and comments that begin with '#'; host_memory_mib may be missing, hosts of one kind of GPU differ,
+// and so may multiprocessors, which are then as many as an H100 has.
 // Throws std::invalid_argument, which lists the known names, if there is none, or if the file lacks a key or has an
 // unknown one.
 DeviceProfile find_device_profile(const std::string& name_or_path);

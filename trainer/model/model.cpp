@@ -327,30 +327,6 @@ Tensor Model::input(int64_t slot) const {
   return layers.empty() ? final_residual_ : layers.front().residual;
 }
 
-WorkspaceShape Model::workspace_shape() const {
-  WorkspaceShape w;
-  w.B = shape_.micro_batch_size;
-  w.T = planned_length_;
-  w.C = shape_.hidden_size;
-  w.H = heads_;
-  w.G = groups_;
-  w.D = shape_.head_size;
-  w.F = ffn_;
-  w.Vp = has_head() ? vocab_rows_ : 0;
-  w.x = shape_.dtype;
-  w.r = shape_.residual_dtype();
-  w.gelu = shape_.gelu;
-  w.has_glu = shape_.glu != Glu::kNone;
-  w.has_fc1_bias = shape_.has_biases;
-  w.has_qkv_bias = shape_.has_qkv_bias;
-  w.attention_sums_qkv_bias = shape_.attention_sums_qkv_bias();
-  if (shape_.fp8) {
-    w.fp8_gradients = shape_.fp8->gradients;
-    w.has_fp8_weight_gradients = shape_.fp8->has_weight_gradients;
-  }
-  return w;
-}
-
 void Model::bind(const ParameterTable& table, Tensor parameters, Tensor gradients) {
   if (tensor_parallel_.size() != layout_.tp_size) {
     throw std::logic_error("model: the tensor-parallel group has " +

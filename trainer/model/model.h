@@ -160,9 +160,6 @@ class Model {
   // `reducer`, if it is given, is told when the gradients of a layer are enqueued for good.
   void backward(const MicroBatch& batch, bool accumulate, GradientReducer* reducer = nullptr);
 
-  // Returns the sizes that the backend's workspace must serve for this model on this rank.
-  WorkspaceShape workspace_shape() const;
-
  private:
   // A chunk with its views into the arenas. `arena_begins` and `arena_ends` say where the sharded
   // parameters of each of its layers begin and end there. `arena_begins` has one entry more: the

@@ -226,8 +226,7 @@ void dry_run(const Config& config, const std::vector<std::string>& notes, int64_
   TrainerOptions options = trainer_options(config, vocabulary.num_tokens);
   const Topology topology = topology_of(config, options.shape);
   if (device.profile) {
-    options.planned_workspace_bytes =
-        device.profile->workspace_bytes(options.shape, topology.tp_size);
+    options.planned_multiprocessors = static_cast<int>(device.profile->num_multiprocessors);
   } else if (device.backend->kind() == DeviceKind::kCpu) {
     options.optimizer.offloads_state = false;
   }
@@ -269,7 +268,7 @@ void dry_run(const Config& config, const std::vector<std::string>& notes, int64_
         share ? *share - data.needs.index_bytes - data.needs.slot_bytes : INT64_MAX;
     return memory_advice(config, {free_bytes, of_host}, [&](const Config& changed) {
       RankBytes bytes = largest_rank_bytes(changed, vocabulary.num_tokens, *device.backend,
-                                           options.planned_workspace_bytes);
+                                           options.planned_multiprocessors);
       bytes.device += device.nccl_bytes(changed, topology_of(changed, options.shape));
       return bytes;
     });

@@ -191,10 +191,10 @@ std::string memory_advice(const Config& config, const RankBytes& free_bytes,
 }
 
 RankBytes largest_rank_bytes(const Config& config, int64_t vocab_size, Backend& backend,
-                             std::optional<int64_t> planned_workspace_bytes) {
+                             std::optional<int> planned_multiprocessors) {
   TrainerOptions options = trainer_options(config, vocab_size);
-  options.planned_workspace_bytes = planned_workspace_bytes;
-  if (backend.kind() == DeviceKind::kCpu && !planned_workspace_bytes)
+  options.planned_multiprocessors = planned_multiprocessors;
+  if (backend.kind() == DeviceKind::kCpu && !planned_multiprocessors)
     options.optimizer.offloads_state = false;  // there is one memory alone
   const Topology topology = topology_of(config, options.shape);
   RankBytes largest;

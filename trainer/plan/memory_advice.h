@@ -26,9 +26,9 @@ using PlanRank = std::function<RankBytes(const Config& config)>;
 // free.host is the largest number.
 std::string memory_advice(const Config& config, const RankBytes& free, const PlanRank& plan_rank);
 
-// Returns the memory of the ranks that plan the most. `planned_workspace_bytes` is that of another device
-// than the backend's (TrainerOptions).
+// Returns the memory of the ranks that plan the most. `planned_multiprocessors` are those of a GPU that is not
+// there (TrainerOptions).
 RankBytes largest_rank_bytes(const Config& config, int64_t vocab_size, Backend& backend,
-                             std::optional<int64_t> planned_workspace_bytes = {});
+                             std::optional<int> planned_multiprocessors = {});
 
 }  // namespace weft

@@ -88,10 +88,6 @@ double mean_seconds(Backend& device, double seconds, const Call& call) {
   return mean_seconds(device, seconds, call, [] {});
 }
 
-WorkspaceShape product_shape(int64_t n, DType dtype) {
-  return {.B = 1, .T = n, .C = n, .Vp = n, .x = dtype};
-}
-
 double tflops_of_product(int64_t n, double seconds) {
   const auto size = static_cast<double>(n);
   return 2 * size * size * size / seconds / 1e12;
@@ -99,16 +95,18 @@ double tflops_of_product(int64_t n, double seconds) {
 
 // Runs products (n,n) = (n,n) * (n,n)^T and returns TFLOP/s.
 double product_tflops(Backend& device, int64_t n, DType dtype, double seconds, PowerMeter* power) {
-  device.tune(product_shape(n, dtype));
   const int64_t num_bytes = n * n * size_bytes(dtype);
   const DeviceMemory a(device, num_bytes), b(device, num_bytes), c(device, num_bytes);
   const Tensor out(a.data(), dtype, {n, n}), inp(b.data(), dtype, {n, n}),
       weight(c.data(), dtype, {n, n});
+  const LinearForward product{.out = out, .inp = inp, .weight = weight};
+  const AnyOperation tuned[] = {product};
+  device.tune(tuned);
   fill_random(device, inp);
   fill_random(device, weight);
   const Clock::time_point start = Clock::now();
   const double one = mean_seconds(
-      device, seconds, [&] { device.run(LinearForward{.out = out, .inp = inp, .weight = weight}); },
+      device, seconds, [&] { device.run(product); },
       [&] {
         // The first half warms the device up; its power then is not that of the rest.
         if (power != nullptr && seconds_since(start) > seconds / 2) power->read();
@@ -118,35 +116,30 @@ double product_tflops(Backend& device, int64_t n, DType dtype, double seconds, P
 
 // The same for e4m3 operands and a bf16 result, as forward's fc2 has them.
 double fp8_product_tflops(Backend& device, int64_t n, double seconds) {
-  device.tune({.B = 1,
-               .T = n,
-               .C = n,
-               .F = n,
-               .x = DType::kBFloat16,
-               .has_fc1_bias = false,
-               .fp8_gradients = DType::kFloat8E4M3});
   const DeviceMemory a(device, 2 * n * n), b(device, n * n), c(device, n * n), d(device, 256);
   const Tensor out(a.data(), DType::kBFloat16, {n, n});
   const Tensor inp(b.data(), DType::kFloat8E4M3, {n, n}),
       weight(c.data(), DType::kFloat8E4M3, {n, n}), scaling(d.data(), DType::kFloat32, {2});
+  const Fp8Product product{.out = out,
+                           .a = inp,
+                           .b = weight,
+                           .a_scaling = scaling,
+                           .b_scaling = scaling,
+                           .sums_fast = true};
+  const AnyOperation tuned[] = {product};
+  device.tune(tuned);
   fill_random(device, inp);
   fill_random(device, weight);
   constexpr float kUnscaled[] = {1, 1};
   device.copy(scaling.data(), kUnscaled, sizeof kUnscaled, Stream::kCompute);
-  return tflops_of_product(n, mean_seconds(device, seconds, [&] {
-                             device.run(Fp8Product{.out = out,
-                                                   .a = inp,
-                                                   .b = weight,
-                                                   .a_scaling = scaling,
-                                                   .b_scaling = scaling,
-                                                   .sums_fast = true});
-                           }));
+  return tflops_of_product(n, mean_seconds(device, seconds, [&] { device.run(product); }));
 }
+
+constexpr int64_t kColumns = 1024;  // of a sum of two tensors
 
 // Each of the tensors has `num_bytes`. Returns GB/s of a copy and of the sum of two tensors.
 std::pair<double, double> memory_gb_per_s(Backend& device, int64_t num_bytes, double seconds) {
   const DeviceMemory a(device, num_bytes), b(device, num_bytes), c(device, num_bytes);
-  constexpr int64_t kColumns = 1024;
   const auto rows = [&](const DeviceMemory& memory) {
     return Tensor(memory.data(), DType::kFloat32, {num_bytes / 4 / kColumns, kColumns});
   };
@@ -163,10 +156,9 @@ std::pair<double, double> memory_gb_per_s(Backend& device, int64_t num_bytes, do
 // Sets the workspace of all that is measured while it lives.
 class Workspace {
  public:
-  Workspace(Backend& device, int64_t n)
+  explicit Workspace(Backend& device)
       : device_(device),
-        num_bytes_(std::max(device.workspace_bytes(product_shape(n, DType::kFloat32)),
-                            device.workspace_bytes(product_shape(n, DType::kBFloat16)))),
+        num_bytes_(device.workspace_bytes(measured())),
         memory_(device, num_bytes_) {
     device.set_workspace(memory_.data(), num_bytes_);
   }
@@ -175,6 +167,11 @@ class Workspace {
   ~Workspace() { device_.set_workspace(nullptr, 0); }
 
  private:
+  static std::vector<AnyOperation> measured() {
+    return {LinearForward{},
+            ResidualNormForward{.residual = Tensor(nullptr, DType::kFloat32, {1, kColumns})}};
+  }
+
   Backend& device_;
   const int64_t num_bytes_;
   const DeviceMemory memory_;
@@ -188,7 +185,7 @@ DeviceCeilings measure_device(Backend& device, double seconds,
   const double part = seconds / 10;
   DeviceCeilings ceilings{.device = device.description(), .device_id = ceilings_id(device)};
   const int64_t n = is_gpu ? 8192 : 1024;
-  const Workspace workspace(device, n);
+  const Workspace workspace(device);
   PowerMeter power(device.device_id());
   ceilings.power_limit_w = power.limit_w();
   if (is_gpu && !power.why().empty()) say("power and clock are not read: " + power.why() + "\n");

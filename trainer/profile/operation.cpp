@@ -74,7 +74,11 @@ Operation broadcast_operation(const char* group, Tensor inout, int num_ranks) {
   return collective("broadcast", group, inout, num_ranks, 1);
 }
 
-Operation exchange_operation(const char* group, int64_t num_bytes, int num_ranks) {
+Operation exchange_operation(const char* group, std::span<const Transfer> transfers,
+                             int num_ranks) {
+  int64_t sent = 0, received = 0;
+  for (const Transfer& t : transfers) (t.sends ? sent : received) += t.tensor.num_bytes();
+  const int64_t num_bytes = std::max(sent, received);
   return {.name = "exchange",
           .group = group,
           .dimensions = "bytes ranks",

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "kernels/operations/operation.h"
+#include "trainer/parallel/communicator.h"
 
 namespace weft {
 
@@ -23,7 +25,7 @@ Operation all_reduce_operation(const char* group, Tensor inout, int num_ranks);
 Operation reduce_scatter_operation(const char* group, Tensor whole, int num_ranks);
 Operation all_gather_operation(const char* group, Tensor whole, int num_ranks);
 Operation broadcast_operation(const char* group, Tensor inout, int num_ranks);
-// `num_bytes` is the larger of what this rank sends and what it receives.
-Operation exchange_operation(const char* group, int64_t num_bytes, int num_ranks);
+// Its bytes are the larger of what this rank sends and what it receives.
+Operation exchange_operation(const char* group, std::span<const Transfer> transfers, int num_ranks);
 
 }  // namespace weft

@@ -1,6 +1,5 @@
 #include "trainer/profile/profiling_communicator.h"
 
-#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -38,11 +37,8 @@ class ProfilingCommunicator final : public Communicator {
         [&] { inner_->broadcast(inout, root, stream); });
   }
   void exchange(std::span<const Transfer> transfers, Stream stream) override {
-    int64_t sent = 0, received = 0;
-    for (const Transfer& t : transfers) (t.sends ? sent : received) += t.tensor.num_bytes();
     profiled_call(
-        recorder_, stream,
-        [&] { return exchange_operation(group_, std::max(sent, received), size()); },
+        recorder_, stream, [&] { return exchange_operation(group_, transfers, size()); },
         [&] { inner_->exchange(transfers, stream); });
   }
   void throw_if_failed() override { inner_->throw_if_failed(); }

@@ -5,6 +5,10 @@
 #include <cmath>
 #include <span>
 #include <stdexcept>
+#include <vector>
+
+#include "kernels/cuda_scratch.h"
+#include "trainer/step/planned_step.h"
 
 namespace weft {
 namespace {
@@ -24,9 +28,21 @@ PipelineShape pipeline_shape(const TrainerOptions& options, const ParallelLayout
   return {layout.pp_size, layout.num_chunks, group > 0 ? group : layout.pp_size};
 }
 
+int64_t workspace_bytes_of(const Backend& backend, const TrainerOptions& options,
+                           const ParallelLayout& layout) {
+  const std::vector<AnyOperation> operations = plan_step(options, layout).operations;
+  return options.planned_multiprocessors
+             ? cuda::workspace_bytes(operations, *options.planned_multiprocessors)
+             : backend.workspace_bytes(operations);
+}
+
 }  // namespace
 
 Trainer::Trainer(Backend& backend, const TrainerOptions& options, const ProcessGroups& groups)
+    : Trainer(backend, options, groups, workspace_bytes_of(backend, options, groups.layout)) {}
+
+Trainer::Trainer(Backend& backend, const TrainerOptions& options, const ProcessGroups& groups,
+                 int64_t workspace_bytes)
     : backend_(backend),
       options_(options),
       groups_(groups),
@@ -56,9 +72,6 @@ Trainer::Trainer(Backend& backend, const TrainerOptions& options, const ProcessG
   const int64_t n = shards_.padded_elements();
   plan_.add(MemoryClass::kParameters, "parameters", &parameters_, options.shape.dtype, {n});
   plan_.add(MemoryClass::kGradients, "gradients", &gradients_, DType::kFloat32, {n});
-  const int64_t workspace_bytes = options.planned_workspace_bytes
-                                      ? *options.planned_workspace_bytes
-                                      : backend.workspace_bytes(model_.workspace_shape());
   if (workspace_bytes > 0) {
     plan_.add(MemoryClass::kWorkspace, "workspace", &workspace_, DType::kUInt8, {workspace_bytes});
   }
@@ -79,20 +92,15 @@ Trainer::Trainer(Backend& backend, const TrainerOptions& options, const ProcessG
   results_.plan(plan_);
 }
 
-// All stages ask for the products of all of them, the head's too: the first rank's table is the run's,
-// and checkpoints hold it.
+// All stages time the products of all of them: the first rank's table is the run's, and checkpoints hold it.
 std::string Trainer::tune() {
-  WorkspaceShape shape = model_.workspace_shape();
-  const int64_t Vp = options_.shape.padded_vocab_size / groups_.layout.tp_size;
-  const int64_t chunk = options_.logits_chunk;
-  if (chunk == 0 || chunk >= shape.B * shape.T) {
-    shape.Vp = Vp;
-    return backend_.tune(shape);
+  std::vector<AnyOperation> operations;
+  ParallelLayout layout = groups_.layout;
+  for (layout.pp_rank = 0; layout.pp_rank < layout.pp_size; ++layout.pp_rank) {
+    const std::vector<AnyOperation> of_stage = plan_step(options_, layout).operations;
+    operations.insert(operations.end(), of_stage.begin(), of_stage.end());
   }
-  // The products of the head have fewer rows than the others.
-  shape.Vp = 0;
-  return backend_.tune(shape) +
-         backend_.tune({.B = 1, .T = chunk, .C = shape.C, .Vp = Vp, .x = shape.x});
+  return backend_.tune(operations);
 }
 
 void Trainer::allocate() {

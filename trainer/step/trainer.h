@@ -51,8 +51,8 @@ struct TrainerOptions {
   bool scatters_between_stages = true;
   // Micro-batches of the largest batch on a rank; a pipeline stage keeps the activations of no more.
   int64_t most_micro_batches = std::numeric_limits<int64_t>::max();
-  // The workspace of another device than the backend's, to plan for it; else the backend is asked.
-  std::optional<int64_t> planned_workspace_bytes = {};
+  // Plans the workspace of a GPU of so many multiprocessors instead of the backend's.
+  std::optional<int> planned_multiprocessors = {};
 };
 TrainerOptions trainer_options(const Config& config, int64_t vocab_size);
 
@@ -68,6 +68,9 @@ class Trainer {
   // sizes or layouts.
   Trainer(Backend& backend, const TrainerOptions& options,
           const ProcessGroups& groups = lone_process_groups());
+  // The first one finds the workspace of the operations of a step (plan_step), this one is told.
+  Trainer(Backend& backend, const TrainerOptions& options, const ProcessGroups& groups,
+          int64_t workspace_bytes);
 
   const MemoryPlan& plan() const { return plan_; }
   // Before allocate() others add the memory that they need beside the trainer's.

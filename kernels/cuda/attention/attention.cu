@@ -43,11 +43,6 @@ Params checked_params(const Tensor& qkv, const Tensor& document_bounds, const Te
 
 }  // namespace attention
 
-int64_t attention_workspace_bytes(int64_t B, int64_t T, int64_t H, int64_t D, bool sums_bias) {
-  const int64_t num_bytes = flash_backward_bytes(B, T, H, D, sums_bias);
-  return sums_bias ? std::max(num_bytes, dqkv_bias_scratch_bytes(B, T, H, D)) : num_bytes;
-}
-
 void attention_forward(cudaStream_t stream, const AttentionForward& args, uint32_t* item_counter) {
   attention::Params params = attention::checked_params(args.qkv, args.document_bounds, args.slopes,
                                                        args.heads, args.scale, args.dropout);

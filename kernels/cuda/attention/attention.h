@@ -17,14 +17,11 @@
 
 namespace weft::cuda {
 
-// Returns the bytes of scratch that backward needs, with or without dqkv_bias.
-int64_t attention_workspace_bytes(int64_t B, int64_t T, int64_t H, int64_t D, bool sums_bias);
-
 // Blocks draw their work from `item_counter`, in device memory, which is 0 before and after: calls that share it must be
 // on one stream.
 void attention_forward(cudaStream_t stream, const AttentionForward& args, uint32_t* item_counter);
-// `workspace` is device memory of attention_workspace_bytes(), 256-byte aligned; its content is
-// overwritten.
+// `workspace` is device memory of what the operation takes (kernels/cuda_scratch.h), 256-byte aligned; its
+// content is overwritten.
 void attention_backward(cudaStream_t stream, const AttentionBackward& args, void* workspace);
 
 }  // namespace weft::cuda

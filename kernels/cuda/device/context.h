@@ -19,6 +19,7 @@ struct Context {
   // In device memory, 0 between kernels: own GEMMs (products/) and attention's forward draw their work from it.
   uint32_t* work_counter = nullptr;
   Gemm* gemm = nullptr;
+  int num_multiprocessors = 0;
 
   // Returns at least `num_bytes` of scratch. Throws std::invalid_argument where there is less.
   void* scratch(const char* operation, int64_t num_bytes) const {

@@ -12,13 +12,13 @@
 #include "kernels/cuda/device/context.h"
 #include "kernels/cuda/device/device.cuh"
 #include "kernels/cuda/memory_bound/kernels.h"
+#include "kernels/cuda_scratch.h"
 #include "kernels/operations/embedding.h"
 
 namespace weft::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kPiece = 32;  // positions
 
 template <typename T>
 __global__ void embedding_forward_kernel(T* out, const int32_t* tokens, const T* word,
@@ -65,11 +65,11 @@ __global__ void sum_runs_kernel(float* dword, float* partials, const T* dout, co
                                 const uint32_t* positions, int64_t N, int64_t C,
                                 uint32_t num_words) {
   constexpr int kSize = Vec<T>::kSize;
-  __shared__ uint32_t key[kPiece + 2];  // with a neighbour on either side
-  __shared__ uint32_t position[kPiece];
-  const int64_t first = blockIdx.x * static_cast<int64_t>(kPiece);
-  const int count = static_cast<int>(min(static_cast<int64_t>(kPiece), N - first));
-  for (int i = threadIdx.x; i < kPiece + 2; i += blockDim.x) {
+  __shared__ uint32_t key[kEmbeddingPiece + 2];  // with a neighbour on either side
+  __shared__ uint32_t position[kEmbeddingPiece];
+  const int64_t first = blockIdx.x * static_cast<int64_t>(kEmbeddingPiece);
+  const int count = static_cast<int>(min(static_cast<int64_t>(kEmbeddingPiece), N - first));
+  for (int i = threadIdx.x; i < kEmbeddingPiece + 2; i += blockDim.x) {
     const int64_t n = first + i - 1;
     key[i] = n >= 0 && n < N ? keys[n] : 0xffffffffu;
     if (i < count) position[i] = positions[first + i];
@@ -116,17 +116,17 @@ __global__ void sum_runs_kernel(float* dword, float* partials, const T* dout, co
 // The block of the piece where a crossing run begins adds up all its parts.
 __global__ void join_runs_kernel(float* dword, const float* partials, const uint32_t* keys,
                                  int64_t N, int64_t C, uint32_t num_words) {
-  const int64_t last = (blockIdx.x + 1) * static_cast<int64_t>(kPiece) - 1;
+  const int64_t last = (blockIdx.x + 1) * static_cast<int64_t>(kEmbeddingPiece) - 1;
   if (last + 1 >= N) return;
   const uint32_t key = keys[last];
   if (key == num_words || keys[last + 1] != key) return;
-  const int64_t first = last - kPiece + 1;
+  const int64_t first = last - kEmbeddingPiece + 1;
   if (first > 0 && keys[first - 1] == key) return;  // it began earlier
   // Finds the last piece that starts with this key, by bisection because the keys ascend.
-  int64_t low = blockIdx.x + 1, high = (N - 1) / kPiece;
+  int64_t low = blockIdx.x + 1, high = (N - 1) / kEmbeddingPiece;
   while (low < high) {
     const int64_t middle = (low + high + 1) / 2;
-    if (keys[middle * kPiece] == key) {
+    if (keys[middle * kEmbeddingPiece] == key) {
       low = middle;
     } else {
       high = middle - 1;
@@ -155,7 +155,7 @@ struct KeyedRows {
       bytes += round_up(N * 4);
     }
     partials = reinterpret_cast<float*>(bytes);
-    sort_scratch = bytes + round_up(ceil_div(N, kPiece) * 2 * C * 4);
+    sort_scratch = bytes + round_up(ceil_div(N, kEmbeddingPiece) * 2 * C * 4);
   }
 };
 
@@ -166,7 +166,7 @@ void add_rows_by_key(cudaStream_t stream, float* sums, const void* dout, DType x
   sort_pairs(stream, rows.sorted_keys, rows.sorted_positions, rows.keys, rows.positions, N,
              std::bit_width(static_cast<uint64_t>(num_keys)), rows.sort_scratch,
              sort_pairs_scratch_bytes(N));
-  const int64_t num_pieces = ceil_div(N, kPiece);
+  const int64_t num_pieces = ceil_div(N, kEmbeddingPiece);
   const auto no_key = static_cast<uint32_t>(num_keys);
   dispatch(x, [&](auto type) {
     using X = decltype(type);
@@ -202,17 +202,13 @@ void run(const Context& context, const EmbeddingForward& op) {
   CUDA_CHECK(cudaGetLastError());
 }
 
-int64_t embedding_backward_scratch_bytes(int64_t N, int64_t C) {
-  return 4 * round_up(N * 4) + round_up(ceil_div(N, kPiece) * 2 * C * 4) +
-         sort_pairs_scratch_bytes(N);
-}
-
 void run(const Context& context, const EmbeddingBackward& op) {
   constexpr const char* kName = "embedding_backward";
   const int64_t N = num_rows(op.dout), C = num_columns(op.dout), num_words = num_rows(op.dword);
   require_multiple(kName, "the hidden size", C, 8);
   require_aligned(kName, {op.dword, op.dout});
-  const KeyedRows rows(context.scratch(kName, embedding_backward_scratch_bytes(N, C)), N, C);
+  const KeyedRows rows(context.scratch(kName, scratch_bytes(op, context.num_multiprocessors)), N,
+                       C);
   make_keys_kernel<<<grid_size(ceil_div(N, kThreads)), kThreads, 0, context.stream>>>(
       rows.keys, rows.positions, op.tokens.as<const int32_t>(), N, op.first_word, num_words);
   add_rows_by_key(context.stream, op.dword.as<float>(), op.dout.data(), op.dout.dtype(), N, C,

@@ -7,6 +7,7 @@
 #include "kernels/cuda/device/context.h"
 #include "kernels/cuda/memory_bound/fp8.cuh"
 #include "kernels/cuda/memory_bound/kernels.h"
+#include "kernels/cuda_scratch.h"
 #include "kernels/numbers/float8.h"
 #include "kernels/operations/fp8.h"
 
@@ -16,7 +17,7 @@ namespace {
 using Kind = QuantizeKind;
 
 constexpr int kThreads = 256;
-constexpr int kTileRows = 64, kTileColumns = 128;
+constexpr int kTileRows = kQuantizeTileRows, kTileColumns = 128;
 constexpr int kRows = 4, kColumns = 8;  // of a thread
 constexpr int kThreadsOfRow = kTileColumns / kColumns;
 constexpr int kWordsOfColumn = kTileRows / kRows;
@@ -166,8 +167,6 @@ __global__ void __launch_bounds__(kThreads, 4)
   if (target.amax != nullptr) raise_amax<kThreads>(target.amax, largest.bits());
 }
 
-constexpr int64_t kAmaxBytes = 256;  // at the beginning of the scratch
-
 template <Kind kKind, __nv_fp8_interpretation_t kFormat>
 void launch(cudaStream_t stream, const QuantizeSource& source, const QuantizeTarget& target,
             int64_t N, int64_t C) {
@@ -201,10 +200,6 @@ void launch_passes(cudaStream_t stream, const QuantizeSource& source, QuantizeTa
 
 }  // namespace
 
-int64_t quantize_scratch_bytes(int64_t N, int64_t C) {
-  return kAmaxBytes + ceil_div(N, kTileRows) * C * static_cast<int64_t>(sizeof(float));
-}
-
 void run(const Context& context, const Quantize& op) {
   constexpr const char* kName = "quantize";
   const Tensor& like = op.inp ? op.inp : op.pre;
@@ -215,9 +210,9 @@ void run(const Context& context, const Quantize& op) {
   require_multiple(kName, "the number of rows", N, 16);
   require_multiple(kName, "the number of columns", C, 16);
   require_aligned(kName, {op.rows, op.transposed, op.value, op.inp, op.pre});
-  void* const scratch = context.scratch(kName, quantize_scratch_bytes(N, op.column_sums ? C : 0));
+  void* const scratch = context.scratch(kName, scratch_bytes(op, context.num_multiprocessors));
   const DType format = (op.rows ? op.rows : op.transposed).dtype();
-  auto* partial_sums = reinterpret_cast<float*>(static_cast<char*>(scratch) + kAmaxBytes);
+  auto* partial_sums = reinterpret_cast<float*>(static_cast<char*>(scratch) + kQuantizeAmaxBytes);
   const QuantizeSource source{op.inp.as<const bf16>(), op.pre.as<const bf16>(), op.gelu};
   const QuantizeTarget target{.rows = op.rows.as<uint8_t>(),
                               .transposed = op.transposed.as<uint8_t>(),

@@ -3,7 +3,7 @@
 //
 // A function enqueues its kernels on `stream` and returns. Pointers are device pointers, 16-byte aligned; `x`
 // is the type of every `void*`. Shapes are as in kernels/backend.h; C is a multiple of 8. `scratch` holds at
-// least the bytes that the *_scratch_bytes function beside it returns. The order of every sum depends on the
+// least the bytes that kernels/cuda_scratch.h tells. The order of every sum depends on the
 // shape and the GPU model only, never on timing: there are no floating-point atomics.
 #pragma once
 
@@ -28,9 +28,6 @@ void fill_whole_numbers(cudaStream_t stream, void* data, DType type, int64_t n, 
 void count_different_words(cudaStream_t stream, uint64_t* count, const void* a, const void* b,
                            int64_t num_bytes);
 
-// --- fp8.cu ---
-int64_t quantize_scratch_bytes(int64_t N, int64_t C);  // C of column sums; 0: there are none
-
 // --- reduce.cu ---
 // Up to three rows of sums that lie side by side in the partial sums.
 struct SumTargets {
@@ -40,16 +37,13 @@ struct SumTargets {
 // and third get the sums of the next num_columns columns and of those after them.
 void sum_partials(cudaStream_t stream, const SumTargets& targets, const float* partials,
                   int64_t num_rows, int64_t stride, int64_t num_columns, bool accumulate);
-// out[c] (+)= sum of column c over the N rows of inp (N,O).
-int64_t column_sums_scratch_bytes(int64_t N, int64_t O);
+// out[c] (+)= sum of column c over the N rows of inp (N,O), with column_sums_scratch_bytes().
 void column_sums(cudaStream_t stream, float* out, const void* inp, DType x, int64_t N, int64_t O,
                  bool accumulate, void* scratch);
-constexpr int64_t kSumScratchBytes = 1024 * sizeof(float);  // of the operations there
 
 // --- embedding.cu ---
-int64_t embedding_backward_scratch_bytes(int64_t N, int64_t C);
 // Adds the rows of dout (N,C) to the rows of dtable (num_positions,C) that their positions in their
-// documents name, with embedding_backward's scratch. Row n is row first_row + n of samples of
+// documents name, with embedding_backward_scratch_bytes(). Row n is row first_row + n of samples of
 // `period` rows; document_bounds are as in AttentionForward.
 void document_positions_backward(cudaStream_t stream, float* dtable, const void* dout,
                                  const int32_t* document_bounds, DType x, int64_t N, int64_t C,
@@ -57,7 +51,6 @@ void document_positions_backward(cudaStream_t stream, float* dtable, const void*
                                  void* scratch);
 
 // --- sort.cu: stable sort of n (key, value) pairs by the low `num_bits` bits of the key ---
-int64_t sort_pairs_scratch_bytes(int64_t n);
 void sort_pairs(cudaStream_t stream, uint32_t* sorted_keys, uint32_t* sorted_values,
                 const uint32_t* keys, const uint32_t* values, int64_t n, int num_bits,
                 void* scratch, int64_t scratch_bytes);

@@ -6,6 +6,7 @@
 #include "kernels/cuda/device/device.cuh"
 #include "kernels/cuda/device/pieces.cuh"
 #include "kernels/cuda/memory_bound/kernels.h"
+#include "kernels/cuda_scratch.h"
 #include "kernels/operations/reduction.h"
 
 namespace weft::cuda {
@@ -60,14 +61,6 @@ __global__ void column_sums_kernel(float* partials, const T* inp, int64_t N, int
     for (int i = 0; i < kSize; ++i) total[i] += shared[y][threadIdx.x][i];
   }
   for (int i = 0; i < kSize; ++i) partials[blockIdx.y * O + column + i] = total[i];
-}
-
-// Returns the number of chunks that gives every multiprocessor 8 blocks; a chunk has at least 64
-// rows.
-int64_t num_chunks(int64_t N, int64_t O) {
-  const int64_t column_blocks = ceil_div(O, 256);
-  return std::max<int64_t>(
-      1, std::min(ceil_div(8 * num_multiprocessors(), column_blocks), ceil_div(N, 64)));
 }
 
 constexpr int kSumThreads = 512;
@@ -151,14 +144,10 @@ void sum_partials(cudaStream_t stream, const SumTargets& targets, const float* p
   CUDA_CHECK(cudaGetLastError());
 }
 
-int64_t column_sums_scratch_bytes(int64_t N, int64_t O) {
-  return num_chunks(N, O) * O * static_cast<int64_t>(sizeof(float));
-}
-
 void column_sums(cudaStream_t stream, float* out, const void* inp, DType x, int64_t N, int64_t O,
                  bool accumulate, void* scratch) {
   auto* partials = static_cast<float*>(scratch);
-  const int64_t chunks = num_chunks(N, O);
+  const int64_t chunks = num_column_chunks(N, O, num_multiprocessors());
   dispatch(x, [&](auto type) {
     using T = decltype(type);
     choose_piece<T>(O, [&](auto size) {

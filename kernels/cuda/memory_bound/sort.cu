@@ -6,13 +6,6 @@
 
 namespace weft::cuda {
 
-int64_t sort_pairs_scratch_bytes(int64_t n) {
-  size_t num_bytes = 0;
-  CUDA_CHECK(cub::DeviceRadixSort::SortPairs<uint32_t, uint32_t>(
-      nullptr, num_bytes, nullptr, nullptr, nullptr, nullptr, static_cast<int>(n)));
-  return static_cast<int64_t>(num_bytes);
-}
-
 void sort_pairs(cudaStream_t stream, uint32_t* sorted_keys, uint32_t* sorted_values,
                 const uint32_t* keys, const uint32_t* values, int64_t n, int num_bits,
                 void* scratch, int64_t scratch_bytes) {

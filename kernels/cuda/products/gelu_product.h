@@ -36,7 +36,7 @@ struct GeluProduct {
 void gelu_product(cudaStream_t stream, const GeluProduct& args, DType x, const ProductSizes& sizes);
 
 // dpre (M,N) = dout (M,K) * weight (K,N), rounded, * gelu_tanh'(pre), and
-// column_sums (num_sum_rows(M), N) fp32: row i has the sums of dpre's columns over rows [128 i, 128 i + 128).
+// column_sums (num_sum_rows(M), N) fp32 (kernels/cuda_scratch.h): row i has the sums of dpre's columns over rows [128 i, 128 i + 128).
 // Needs has_gelu_products. Throws DeviceLost.
 struct GeluProductBackward {
   void* dpre = nullptr;
@@ -44,10 +44,6 @@ struct GeluProductBackward {
   const void *dout = nullptr, *weight = nullptr, *pre = nullptr;
   uint32_t* tile_counter = nullptr;
 };
-constexpr int64_t num_sum_rows(int64_t M) { return (M + 127) / 128; }
-constexpr int64_t gelu_product_scratch_bytes(int64_t M, int64_t N) {
-  return num_sum_rows(M) * N * static_cast<int64_t>(sizeof(float));
-}
 void gelu_product_backward(cudaStream_t stream, const GeluProductBackward& args, DType x,
                            const ProductSizes& sizes);
 

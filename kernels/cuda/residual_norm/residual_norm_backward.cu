@@ -2,12 +2,10 @@
 // beyond 8192 columns in 16 bits or 4096 in fp32, whose dnormed and inp it reads twice. It also sums
 // dweight, dbias and the gradient of the branch's bias over the rows of a block in registers; a second
 // kernel adds the blocks' sums in order.
-#include <algorithm>
-
 #include "kernels/cuda/device/context.h"
 #include "kernels/cuda/memory_bound/kernels.h"
-#include "kernels/cuda/residual_norm/residual_norm.h"
 #include "kernels/cuda/residual_norm/residual_norm_backward_layout.cuh"
+#include "kernels/cuda_scratch.h"
 #include "kernels/operations/residual_norm.h"
 
 namespace weft::cuda {
@@ -42,29 +40,12 @@ void backward_of_norm(cudaStream_t stream, const ResidualNormBackward& args, boo
 
 }  // namespace
 
-int64_t residual_norm_backward_scratch_bytes(int64_t N, int64_t C, DType r) {
-  int64_t blocks = 0;
-  dispatch(r, [&](auto of_stream) {
-    using R = decltype(of_stream);
-    const int64_t num_vecs = C / Vec<R>::kSize;
-    choose_layout(num_vecs, LayoutsOf<R>{},
-                  [&](auto layout) { blocks = plan_backward(layout, N, num_vecs).blocks; });
-  });
-  const int64_t num_partials = blocks * num_sums(/*rms=*/false, /*branch_bias=*/true) * C;
-  return std::max(num_partials * static_cast<int64_t>(sizeof(float)),
-                  column_sums_scratch_bytes(N, C));
-}
-
 void run(const Context& context, const ResidualNormBackward& op) {
   constexpr const char* kName = "residual_norm_backward";
-  const int64_t N = num_rows(op.dresidual), C = num_columns(op.dresidual);
-  require_multiple(kName, "the hidden size", C, 8);
+  require_multiple(kName, "the hidden size", num_columns(op.dresidual), 8);
   require_aligned(kName, {op.dresidual, op.dbranch, op.dbranch_bias, op.dnormed, op.dresidual_in,
                           op.residual, op.weight});
-  int64_t scratch_bytes = residual_norm_backward_scratch_bytes(N, C, op.dresidual.dtype());
-  if (op.document_bounds)
-    scratch_bytes = std::max(scratch_bytes, embedding_backward_scratch_bytes(N, C));
-  void* const scratch = context.scratch(kName, scratch_bytes);
+  void* const scratch = context.scratch(kName, scratch_bytes(op, context.num_multiprocessors));
   const cudaStream_t stream = context.stream;
   const bool one_bias_row = op.dbranch_bias && op.bias_period == 1;
   const Tensor& dbranch = op.dbranch ? op.dbranch : op.dresidual;

@@ -187,12 +187,12 @@ template <typename R, typename X, bool kRms, bool kBranchBias>
 int launch_backward(cudaStream_t stream, const BackwardArgs& args) {
   const int64_t num_vecs = args.C / Vec<R>::kSize;
   int blocks = 0;
-  choose_layout(num_vecs, LayoutsOf<R>{}, [&](auto layout) {
+  choose_layout(num_vecs, LayoutsOf<sizeof(R)>{}, [&](auto layout) {
     using Layout = decltype(layout);
     constexpr int kBytesPerThread = RowInputs<R, X, Layout>::kBytesPerThread;
     static_assert(kBytesPerThread * Layout::kMaxThreads <= 96 * 1024);
     const auto kernel = residual_norm_backward_kernel<R, X, Layout, kRms, kBranchBias>;
-    const BackwardPlan plan = plan_backward(layout, args.N, num_vecs);
+    const BackwardPlan plan = plan_backward(layout, args.N, num_vecs, num_multiprocessors());
     const int threads = plan.num_groups * plan.group_threads;
     const int num_bytes = kBytesPerThread * threads;
     allow_shared_memory(reinterpret_cast<const void*>(kernel), num_bytes,

@@ -28,7 +28,7 @@ class TimingBackend final : public ForwardingBackend {
         has_memory_(has_memory),
         table_(file),
         end_of_keys_(",workspace=64MiB,cublaslt=1,gpu=" + gpu) {}
-  std::string tune(const WorkspaceShape&) override {
+  std::string tune(std::span<const AnyOperation>) override {
     if (!has_memory_) return "GEMM algorithms are not timed\n";
     for (const char* product : {"m=1", "m=2"}) {
       const std::string key = product + end_of_keys_;

@@ -4,6 +4,7 @@
 #include "kernels/cuda/attention/backward_workspace/turns.cuh"
 #include "kernels/cuda/device/device.cuh"
 #include "kernels/cuda/memory_bound/kernels.h"
+#include "kernels/cuda_scratch.h"
 
 namespace weft::cuda {
 namespace attention {
@@ -75,18 +76,7 @@ void add_bias_sums(cudaStream_t stream, const Tensor& out, const Params& params,
 
 }  // namespace attention
 
-namespace {
-
-// Returns the bytes of a row of sums (H,3,D).
-int64_t row_of_sums_bytes(int64_t H, int64_t D) {
-  return (H * 3 * D * static_cast<int64_t>(sizeof(float)) + 255) / 256 * 256;
-}
-
-}  // namespace
-
-int64_t dqkv_bias_scratch_bytes(int64_t B, int64_t T, int64_t H, int64_t D) {
-  return row_of_sums_bytes(H, D) + column_sums_scratch_bytes(B * T, H * 3 * D);
-}
+namespace {}  // namespace
 
 // The sums of keys, which are rounding alone, are left out.
 void sum_dqkv(cudaStream_t stream, const AttentionBackward& args, void* scratch) {
@@ -94,7 +84,7 @@ void sum_dqkv(cudaStream_t stream, const AttentionBackward& args, void* scratch)
   const int64_t H = dqkv.shape(2), D = dqkv.shape(4);
   auto* const row = static_cast<float*>(scratch);
   column_sums(stream, row, dqkv.data(), dqkv.dtype(), dqkv.shape(0) * dqkv.shape(1), H * 3 * D,
-              /*accumulate=*/false, static_cast<char*>(scratch) + row_of_sums_bytes(H, D));
+              /*accumulate=*/false, static_cast<char*>(scratch) + dqkv_row_bytes(H, D));
   const int stride = static_cast<int>(3 * D);
   attention::add_partials(stream, args.dqkv_bias, static_cast<int>(H), static_cast<int>(D),
                           {row, 1, stride}, {row + 2 * D, 1, stride}, args.accumulate);

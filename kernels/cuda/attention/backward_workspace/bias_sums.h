@@ -19,8 +19,8 @@
 
 namespace weft::cuda {
 
-// Fills in dqkv_bias by a pass over dqkv. `scratch` is device memory of dqkv_bias_scratch_bytes(), 256-byte aligned.
-int64_t dqkv_bias_scratch_bytes(int64_t B, int64_t T, int64_t H, int64_t D);
+// Fills in dqkv_bias by a pass over dqkv. `scratch` is device memory of what the operation takes
+// (kernels/cuda_scratch.h), 256-byte aligned.
 void sum_dqkv(cudaStream_t stream, const AttentionBackward& args, void* scratch);
 
 namespace attention {

@@ -1,0 +1,62 @@
+// A backend without a device: it checks operations and keeps them, and executes none. What runs against it tells
+// which operations it would enqueue, in order and with their shapes, in microseconds and without memory.
+//
+// Memory that it allocates is a range of addresses that nobody may touch; copies move nothing, and events have
+// always happened.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kernels/backend.h"
+
+namespace weft {
+
+class RecordingBackend final : public OperationVisitor<RecordingBackend> {
+ public:
+  const std::vector<AnyOperation>& operations() const { return operations_; }
+  void clear() { operations_.clear(); }
+
+  template <typename Op>
+  void visit(const Op& op) {
+    check(op);
+    operations_.emplace_back(op);
+  }
+
+  DeviceKind kind() const override { return DeviceKind::kCpu; }
+  std::string description() const override { return "no device"; }
+  std::string device_id() const override { return ""; }
+  int64_t total_memory_bytes() const override { return 0; }
+  int64_t free_memory_bytes() const override { return 0; }
+  bool has_fp8_products() const override { return true; }
+  void* allocate(int64_t num_bytes, Memory) override {
+    constexpr uintptr_t kAlignment = 256;
+    void* const data = reinterpret_cast<void*>(next_address_);
+    next_address_ += (static_cast<uintptr_t>(num_bytes) / kAlignment + 1) * kAlignment;
+    return data;
+  }
+  void release(void*, Memory) override {}
+  void copy(void*, const void*, int64_t, Stream) override {}
+  EventId create_event() override { return num_events_++; }
+  EventId create_timed_event() override { return num_events_++; }
+  void record(EventId, Stream) override {}
+  void wait(Stream, EventId) override {}
+  void synchronize(EventId) override {}
+  void synchronize() override {}
+  bool has_happened(EventId) override { return true; }
+  float elapsed_ms(EventId, EventId) override { return 0; }
+  void* native_stream(Stream) const override { return nullptr; }
+  int64_t workspace_bytes(std::span<const AnyOperation>) const override { return 0; }
+  void set_workspace(void*, int64_t) override {}
+  std::string tune(std::span<const AnyOperation>) override { return ""; }
+  std::string algorithms() const override { return ""; }
+  void use_algorithms(const std::string&) override {}
+
+ private:
+  std::vector<AnyOperation> operations_;
+  // Addresses of a user's memory end far below on x86-64 and Arm, so what touches one faults.
+  uintptr_t next_address_ = uintptr_t{1} << 62;
+  EventId num_events_ = 0;
+};
+
+}  // namespace weft
