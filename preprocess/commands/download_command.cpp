@@ -185,16 +185,8 @@ class DownloadCommand final : public Command {
     const std::string name = request.output.string();
     const std::string origin = origin_url_of(request.output);
     if (request.sha256.empty() && !origin.empty() && origin != url_without_secrets(request.url)) {
-      const char* advice = "; give another --output or --output-folder, or --overwrite";
-      if (origin == display_url(request.url)) {
-        throw std::invalid_argument(
-            "'" + name + "' is there already, from " + origin +
-            ", with no query, or one that an earlier version did not record: only "
-            "--sha256 could tell whether it was this one" +
-            advice);
-      }
       throw std::invalid_argument("'" + name + "' is there already, but comes from " + origin +
-                                  advice);
+                                  "; give another --output or --output-folder, or --overwrite");
     }
     if (request.sha256.empty()) {
       print_message(name + (origin.empty() ? ": is there already, perhaps from another URL: only "

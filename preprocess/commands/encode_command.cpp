@@ -13,8 +13,8 @@
 #include "indexed_dataset/base/process/stop_signal.h"
 #include "preprocess/commands/commands.h"
 #include "preprocess/commands/find_vocabulary.h"
+#include "preprocess/inputs/input_list.h"
 #include "preprocess/stream/byte_source.h"
-#include "preprocess/web/open_input.h"
 #include "tokenizer/tokenizer.h"
 
 namespace weft {
@@ -75,7 +75,7 @@ std::vector<int32_t> parse_ids(const std::string& text, const std::string& input
       throw std::runtime_error(
           fmt::format("{}: byte {}: '{}' is not a token id; --decode takes numbers below {} with "
                       "white space between them",
-                      display_name(input), begin,
+                      make_input(input)->name(), begin,
                       text.substr(begin, std::min<size_t>(end - begin, 40)), vocabulary_size));
     }
     ids.push_back(id);

@@ -14,14 +14,14 @@
 #include "preprocess/commands/find_vocabulary.h"
 #include "preprocess/commands/preprocess_options.h"
 #include "preprocess/commands/progress.h"
+#include "preprocess/inputs/input_list.h"
+#include "preprocess/inputs/work_plan.h"
 #include "preprocess/inspect/report/gather_report.h"
 #include "preprocess/ledger/run_ranks.h"
-#include "preprocess/ledger/work_plan.h"
 #include "preprocess/run/pipeline.h"
 #include "preprocess/run/run_manifest.h"
 #include "preprocess/run/work_folder.h"
 #include "preprocess/stream/byte_source.h"
-#include "preprocess/web/open_input.h"
 #include "preprocess/web/url.h"
 #include "tokenizer/split/unicode_classes.h"
 
@@ -98,7 +98,7 @@ class PreprocessCommand final : public Command {
     const Clock::time_point start = Clock::now();
     options_.check_files();
     if (is_leader_) print_configuration(options);
-    print_to_log("Opening " + display_name(options_.config.inputs[0]));
+    print_to_log("Opening " + make_input(options_.config.inputs[0])->name());
 
     const FoundVocabulary found = find_or_download_vocabulary(options_.vocabulary);
     ManifestOrigin origin;

@@ -9,11 +9,11 @@
 #include "indexed_dataset/format/sidecars/dataset_manifest.h"
 #include "indexed_dataset/format/sidecars/output_conflicts.h"
 #include "indexed_dataset/format/sidecars/shard.h"
+#include "preprocess/inputs/input_list.h"
+#include "preprocess/inputs/work_plan.h"
 #include "preprocess/inspect/report/gather_report.h"
-#include "preprocess/ledger/work_plan.h"
 #include "preprocess/run/work_folder.h"
 #include "preprocess/stream/byte_source.h"
-#include "preprocess/web/open_input.h"
 #include "preprocess/web/url.h"
 
 namespace weft {
@@ -53,11 +53,8 @@ void PreprocessOptions::declare(OptionSet& options) {
                   (int64_t{1} << 31) - 8);
   options.integer("--max-output", config.max_output_bytes,
                   "bytes that one compressed input may give; more are taken for a bomb", 1);
-  options.integer("--decoder-memory", decoder_memory,
-                  "bytes that the windows and dictionaries of compressed inputs may take at a time "
-                  "(those of up to 16 MiB are not counted), and at most one of them; default: "
-                  "128 MiB and 16 MiB a worker, at most 128 MiB for one",
-                  1 << 20);
+  options.integer("--decoder-memory", config.max_decoder_bytes,
+                  "bytes that the window or dictionary of one compressed input may take", 1 << 20);
   options.text("--shard", shard,
                "I/N: only part I (from 0) of N of the work; weft-data merge puts the parts "
                "together, in their order");
@@ -114,9 +111,8 @@ void PreprocessOptions::validate(OptionSet& options) const {
   vocabulary.validate(options);
   if (config.max_bad_lines >= 0 && config.rules.on_bad_line == OnBadLine::kStop)
     options.problem("--max-bad-lines needs --on-bad-line skip: without it the first one stops");
-  for (const std::string& path : config.inputs) {
-    if (looks_like_url(path)) options.check([&] { check_url(path, config.allow_http); });
-  }
+  for (const auto& input : make_inputs(config.inputs, config.allow_http))
+    options.check([&] { input->check_name(); });
   options.check([&] { (void)origin_paths(resolved_origin_key()); });
   if (!report.empty() && !report_format(report))
     options.problem("--report: '" + report + "' ends in neither .html nor .json");
@@ -148,12 +144,13 @@ void PreprocessOptions::check_open_files() const {
 
 void PreprocessOptions::check_files() const {
   check_open_files();
-  check_inputs_can_be_opened(config.inputs);
+  const Inputs inputs = make_inputs(config.inputs);
+  check_can_be_opened(inputs);
   if (!vocabulary.vocab_file.empty())
-    check_inputs_can_be_opened({vocabulary.vocab_file, vocabulary.merge_file});
+    check_can_be_opened(make_inputs({vocabulary.vocab_file, vocabulary.merge_file}));
   std::vector<std::filesystem::path> input_files;
-  for (const std::string& input : config.inputs) {
-    if (input != "-" && !looks_like_url(input)) input_files.emplace_back(input);
+  for (const auto& input : inputs) {
+    if (!input->path().empty()) input_files.emplace_back(input->path());
   }
   guard_outputs(output_prefixes(), output_prefix + ".lock", report_files(), input_files);
   if (config.overwrite) return;
@@ -177,7 +174,7 @@ std::vector<std::string> PreprocessOptions::notes() const {
   }
   if (num_partitions > 1 && !keep_sequential_samples)
     notes.emplace_back("--partitions has no effect: documents stand in the order of the input");
-  if (const std::string repeated = describe_repeated_inputs(config.inputs); !repeated.empty())
+  if (const std::string repeated = describe_repeated(make_inputs(config.inputs)); !repeated.empty())
     notes.push_back(repeated);
   return notes;
 }
@@ -210,7 +207,6 @@ PipelineConfig PreprocessOptions::pipeline_config() const {
   result.work_prefix = output_prefix;
   result.rules.origin_key = resolved_origin_key();
   result.is_origin_key_default = origin_key.empty();
-  if (decoder_memory) result.windows = {.total = *decoder_memory, .max = *decoder_memory};
   if (!shard.empty()) parse_shard(shard, result.shard_idx, result.num_shards);
   return result;
 }

@@ -19,7 +19,6 @@ struct PreprocessOptions {
   std::string tokenizer_type = "GPT2BPETokenizer";
   VocabularyOptions vocabulary;
   int64_t log_interval = 1000;
-  std::optional<int64_t> decoder_memory;
   std::string shard;
   std::string origin_key;  // if empty, a report decides
   int64_t num_partitions = 1;

@@ -13,8 +13,8 @@
 #include "preprocess/commands/find_vocabulary.h"
 #include "preprocess/documents/bad_lines.h"
 #include "preprocess/documents/each_document.h"
+#include "preprocess/inputs/input_list.h"
 #include "preprocess/stream/byte_source.h"
-#include "preprocess/web/open_input.h"
 #include "tokenizer/train_vocabulary.h"
 
 namespace weft {

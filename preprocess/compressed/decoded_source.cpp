@@ -149,7 +149,7 @@ std::unique_ptr<ByteSource> decode(std::unique_ptr<ByteSource> raw, const std::s
                                    const DecodeOptions& options) {
   auto peeked = std::make_unique<PeekedSource>(std::move(raw));
   const std::string_view first_bytes = peeked->first_bytes();
-  auto decoder = decoder_for(first_bytes, options.window);
+  auto decoder = decoder_for(first_bytes, options.decoder);
   if (decoder) return decode_with(std::move(decoder), std::move(peeked), name, 0, options);
   if (has_compressed_name(name) && first_bytes.size() < kNumMagicBytes) {
     throw std::runtime_error(name + ": has only " + std::to_string(first_bytes.size()) +

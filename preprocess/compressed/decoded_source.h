@@ -17,7 +17,7 @@ struct DecodeOptions {
   int64_t max_output_bytes = kDefaultMaxOutputBytes;
   // Compressed inputs are decompressed by a thread of their own, up to 4 MiB ahead.
   bool read_ahead = false;
-  WindowLimits window{};
+  DecoderLimits decoder{};
 };
 
 // The plain or decompressed bytes of `raw`, by its first bytes. Messages call it `name`. Waits for the first bytes.

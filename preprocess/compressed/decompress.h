@@ -15,9 +15,9 @@ constexpr size_t kNumMagicBytes = 10;
 
 // The decoder for a file that starts with `first_bytes`; null for plain text.
 std::unique_ptr<StreamDecoder> decoder_for(std::string_view first_bytes,
-                                           const WindowLimits& window = {});
+                                           const DecoderLimits& limits = {});
 // By the names that format() gives.
 std::unique_ptr<StreamDecoder> make_decoder(std::string_view format,
-                                            const WindowLimits& window = {});
+                                            const DecoderLimits& limits = {});
 
 }  // namespace weft

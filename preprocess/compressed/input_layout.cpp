@@ -11,15 +11,12 @@
 
 #include "indexed_dataset/base/storage/file_io.h"
 #include "preprocess/compressed/decompress.h"
-#include "preprocess/compressed/xz_blocks.h"
-#include "preprocess/compressed/xz_decoder.h"
 #include "preprocess/compressed/zstd_frames.h"
 
 namespace weft {
 namespace {
 
 bool is_regular_file(const std::string& path) {
-  if (path == "-") return false;
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0)
     throw std::system_error(errno, std::generic_category(), path + ": cannot open");
@@ -35,12 +32,10 @@ std::unique_ptr<StreamDecoder> decoder_at_start(const InputFile& file) {
   return decoder_for(std::string_view(magic.data(), num_magic));
 }
 
-size_t part_at(const InputLayout& layout, int64_t offset) {
+void check_is_part_begin(const InputLayout& layout, int64_t offset) {
   const auto& begins = layout.part_begins;
-  const auto found = std::lower_bound(begins.begin(), begins.end(), offset);
-  if (found == begins.end() ? offset != layout.file_bytes : *found != offset)
+  if (offset != layout.file_bytes && !std::binary_search(begins.begin(), begins.end(), offset))
     throw std::logic_error("open_input_range: byte " + std::to_string(offset) + " begins no part");
-  return static_cast<size_t>(found - begins.begin());
 }
 
 }  // namespace
@@ -58,7 +53,6 @@ InputLayout input_layout(const std::string& path, const LayoutLimits& limits) {
   layout.format = decoder ? decoder->format() : "plain";
   layout.cut_anywhere = !decoder;
   if (layout.format == "zstd") find_zstd_parts(file, limits, layout);
-  if (layout.format == "xz") find_xz_parts(file, limits, layout);
   return layout;
 }
 
@@ -66,27 +60,18 @@ std::unique_ptr<ByteSource> open_input_range(const std::string& path, const Inpu
                                              int64_t begin, int64_t end,
                                              const std::atomic<bool>& cancelled,
                                              DecodeOptions options) {
-  if (layout.file_bytes < 0) return decode(open_file(path, cancelled), file_name(path), options);
+  if (layout.file_bytes < 0) return decode(open_file(path, cancelled), path, options);
   auto raw = open_file_range(path, layout.file_bytes, begin, end, cancelled);
   // decode(): a name like x.gz refuses an empty file, wherever it is cut.
   const bool whole = begin == 0 && end == layout.file_bytes;
   options.read_ahead = options.read_ahead && layout.part_begins.size() == 1;
-  options.window.longest_block_bytes = layout.xz_longest_block_bytes;
   if (whole) return decode(std::move(raw), path, options);
   if (layout.cut_anywhere) return raw;
 
-  const size_t first_part = part_at(layout, begin), last_part = part_at(layout, end);
-  std::unique_ptr<StreamDecoder> decoder;
-  if (layout.format == "xz") {
-    const auto& checks = layout.xz_checks;
-    if (checks.size() != layout.part_begins.size() || first_part == checks.size())
-      throw std::logic_error("open_input_range: not a layout of an xz file");
-    const int end_check = last_part < checks.size() ? checks[last_part] : kXzFileEnd;
-    decoder = xz_part_decoder(checks[first_part], end_check, options.window);
-  } else {
-    decoder = make_decoder(layout.format, options.window);
-  }
-  return decode_with(std::move(decoder), std::move(raw), path, begin, options);
+  check_is_part_begin(layout, begin);
+  check_is_part_begin(layout, end);
+  return decode_with(make_decoder(layout.format, options.decoder), std::move(raw), path, begin,
+                     options);
 }
 
 }  // namespace weft

@@ -3,8 +3,7 @@
 //   plain files       anywhere (the caller looks for line ends)
 //   zstd              at frames: by the seek table of the seekable format, else by hopping over
 //                     block headers (zstd_frames.h)
-//   xz                at blocks and streams, by the indexes at the streams' ends (xz_blocks.h)
-//   gzip, bzip2       at the start only: nothing tells where a member begins
+//   gzip, bzip2, xz   at the start only (xz decodes its blocks side by side itself)
 //   pipes, devices    at the start only
 //
 // A layout is a promise about where, not about what: a file whose tables lie gives an error when it

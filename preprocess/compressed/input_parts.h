@@ -12,17 +12,16 @@ struct InputLayout {
   std::string format;  // of its content: "plain", "gzip", "xz", "zstd", "bzip2"; "stream": a pipe
   int64_t file_bytes = 0;  // -1 for a pipe
   bool cut_anywhere = false;
+  bool is_one_task = false;  // is read from front to back all the same: a URL
   // File offsets at which decoding can begin, ascending, [0] = 0.
   std::vector<int64_t> part_begins{0};
-  // xz with several parts only, one for each: the kind of checksum of the blocks, which only the
-  // stream's first part names; -1 where a part begins with a stream.
-  std::vector<int8_t> xz_checks;
-  int64_t xz_longest_block_bytes = 0;  // decompressed; 0: not known
+
+  bool is_compressed() const { return format != "plain" && format != "stream"; }
 };
 
 // Bounds of the work and of the number of parts.
 struct LayoutLimits {
-  // Smaller frames and blocks are gathered: below, opening a part costs as much as decoding it.
+  // Smaller frames are gathered: below, opening a part costs as much as decoding it.
   int64_t min_part_bytes = 256 << 10;
   // Larger files have larger parts.
   int64_t max_parts = 16384;

@@ -21,29 +21,22 @@ struct CorruptStream : std::runtime_error {
   std::string advice;
 };
 
-// How much memory a decoder may take for the text that it looks back on: zstd's window, xz's
-// dictionary. Beside it, bzip2 holds 3.7 MB, xz up to 16 MiB for the index of a part that begins in
-// the middle of a stream, and every decoder a few hundred kB of tables.
-struct WindowLimits {
+// What one decoder may take. Beside it bzip2 holds 3.7 MB, and every decoder a few hundred kB of
+// tables.
+struct DecoderLimits {
   // 128 MiB: what zstd -d takes without --memory, twice the dictionary of xz -9.
   static constexpr int64_t kDefaultMaxBytes = int64_t{128} << 20;
 
-  int64_t size_bytes = kDefaultMaxBytes;  // input that needs more is NeedsLargerWindow, and
-  int64_t max_bytes = kDefaultMaxBytes;   // LimitExceeded where even this would not do
-  // Length of the longest block of an xz file, if its index is to be believed: where it is more than
-  // size_bytes, a larger window is asked for before anything is decoded. 0: not known.
-  int64_t longest_block_bytes = 0;
+  // Memory for the text that it looks back on: zstd's window, xz's dictionary (and with several
+  // threads xz's blocks).
+  int64_t max_bytes = kDefaultMaxBytes;
+  int num_threads = 1;  // of xz
 };
 
-// The input can be decoded with a window of `size_bytes`, not above WindowLimits::max_bytes.
-struct NeedsLargerWindow {
-  int64_t size_bytes;
-};
+// Throws the LimitExceeded for input that needs more than may be taken.
+[[noreturn]] void throw_window_too_large(int64_t needed_bytes, int64_t max_bytes);
 
-// Throws the LimitExceeded for input that needs more than `max_bytes`.
-[[noreturn]] void throw_window_too_large(int64_t max_bytes);
-
-// A decoder. Its memory is bounded whatever the input (WindowLimits).
+// A decoder. Its memory is bounded whatever the input (DecoderLimits).
 class StreamDecoder {
  public:
   struct Step {
@@ -52,7 +45,7 @@ class StreamDecoder {
   virtual ~StreamDecoder() = default;
   // Consumes a part of `in` and fills a part of `out`. `end_of_input`: nothing follows `in`. No
   // progress with an empty `in` and not complete() means that the stream is cut off. Checksums are
-  // checked. Throws CorruptStream, LimitExceeded and NeedsLargerWindow.
+  // checked. Throws CorruptStream and LimitExceeded.
   virtual Step decode(std::string_view in, std::span<char> out, bool end_of_input) = 0;
   // True where a file may end: after whole members only.
   virtual bool complete() const = 0;

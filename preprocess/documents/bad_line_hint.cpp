@@ -44,6 +44,7 @@ constexpr FileKind kFileKinds[] = {
     {0, "7z\xBC\xAF\x27\x1C"sv, "a 7z archive", "unpack it first (7z x FILE)"},
     {0, "Rar!\x1A\x07"sv, "a RAR archive", "unpack it first (unrar x FILE)"},
     {257, "ustar"sv, "a tar archive", "unpack it first (tar -xf FILE)"},
+    {0, "\x5D\0\0"sv, "LZMA data without the frame of xz", "decompress it first (unlzma FILE)"},
     {0, "\x04\x22\x4D\x18"sv, "lz4 data", "decompress it first (lz4 -d FILE)"},
     {0, "\x1F\x9D"sv, "compress (.Z) data", "decompress it first (uncompress FILE)"},
     {0, "\x1F\x8B\x08"sv, "gzip data within compressed data", "decompress it once more (gunzip)"},
@@ -159,7 +160,7 @@ std::string hint_for(std::string_view text, std::string_view line, bool is_first
   switch (outcome.problem) {
     case LineProblem::kNotJson:
       return not_json_hint(line, outcome.position, is_first,
-                           outcome.detail.find("nested") != std::string::npos);
+                           outcome.reason == LineReason::kNestedTooDeeply);
     case LineProblem::kNotAnObject:
       return "a document is an object: {\"text\": \"...\"}";
     case LineProblem::kMissingKey:

@@ -24,10 +24,14 @@ constexpr int kNumLineProblems = 9;
 // "not valid JSON" and so on; kNone gives "".
 const char* describe(LineProblem problem);
 
+// What code must know beyond the problem.
+enum class LineReason : uint8_t { kNone, kNestedTooDeeply };
+
 struct LineOutcome {
   LineProblem problem = LineProblem::kNone;
   std::string detail;   // what exactly, "" if `problem` says it all
   size_t position = 0;  // byte in the line where it was noticed
+  LineReason reason = LineReason::kNone;
 };
 
 // The first so many are shown: enough to see the pattern, few enough for a log.

@@ -8,7 +8,7 @@ using Output = Batch::Output;
 
 int64_t Output::held_bytes() const {
   const size_t in_memory = token_bytes().size() + 4 * sequence_lengths.capacity() +
-                           4 * document_sequences.capacity() + 8 * line_offsets.capacity() +
+                           4 * document_sequences.capacity() + 8 * locators.capacity() +
                            sizeof(Origin) * origins.capacity();
   return static_cast<int64_t>(in_memory);
 }
@@ -24,7 +24,7 @@ void Output::clear() {
   tokens_32.clear();
   sequence_lengths.clear();
   document_sequences.clear();
-  line_offsets.clear();
+  locators.clear();
   origins.clear();
 }
 

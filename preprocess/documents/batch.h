@@ -22,8 +22,8 @@ struct Batch {
     // Sequences of each document that goes into the file: 1, 0 if it is empty, or one for each
     // string with tokens of a list.
     std::vector<int32_t> document_sequences;
-    // The begin of each document's line, in the decompressed stream.
-    std::vector<int64_t> line_offsets;
+    // Where each document is in the task (DocumentReader::locator).
+    std::vector<int64_t> locators;
     std::vector<Origin> origins;  // of each document, or none if they are not kept
 
     template <typename Id>

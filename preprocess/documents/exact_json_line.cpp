@@ -11,11 +11,8 @@ std::string_view without_quotes(std::string_view string) {
 
 }  // namespace
 
-ExactJsonLine::ExactJsonLine(std::vector<std::string> keys, std::string_view origin_key,
-                             size_t text_piece_bytes)
-    : keys_(std::move(keys)),
-      origin_paths_(origin_paths(origin_key)),
-      text_piece_bytes_(text_piece_bytes) {}
+ExactJsonLine::ExactJsonLine(std::vector<std::string> keys, std::string_view origin_key)
+    : keys_(std::move(keys)), origin_paths_(origin_paths(origin_key)) {}
 
 LineOutcome ExactJsonLine::parse(std::string_view line) {
   num_replaced_surrogates_ = 0;
@@ -42,7 +39,10 @@ LineOutcome ExactJsonLine::parse(std::string_view line) {
     scanner.skip_space();
     is_valid = scanner.at_end() || scanner.fail("something follows the value");
   }
-  if (!is_valid) return {LineProblem::kNotJson, scanner.error(), scanner.position()};
+  if (!is_valid) {
+    return {LineProblem::kNotJson, scanner.error(), scanner.position(),
+            scanner.is_nested_too_deeply() ? LineReason::kNestedTooDeeply : LineReason::kNone};
+  }
   if (!is_object) return {LineProblem::kNotAnObject, "", 0};
   return check_values(line);
 }
@@ -81,16 +81,9 @@ bool ExactJsonLine::each_text(size_t key_idx, const UseText& use) {
 
 bool ExactJsonLine::use_string(std::string_view value, const UseText& use) {
   std::string_view rest = without_quotes(value);
-  TextPiece piece;
-  do {
-    text_buffer_.clear();
-    num_replaced_surrogates_ += unescape_json(rest, text_piece_bytes_, text_buffer_);
-    piece.text = text_buffer_;
-    piece.is_last = rest.empty();
-    if (!use(piece)) return false;
-    piece.is_first = false;
-  } while (!piece.is_last);
-  return true;
+  text_buffer_.clear();
+  num_replaced_surrogates_ += unescape_json(rest, rest.size(), text_buffer_);
+  return use(text_buffer_);
 }
 
 Origin ExactJsonLine::origin() const {

@@ -12,36 +12,21 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "preprocess/documents/bad_lines.h"
+#include "preprocess/documents/document_reader.h"
 #include "preprocess/documents/origin.h"
 
 namespace weft {
 
-// Longer strings come in pieces of this (1 MiB), so that neither their text without escapes nor what
-// the tokenizer makes of it need be in memory as a whole.
-constexpr size_t kTextPieceBytes = size_t{1} << 20;
-
-// A string under a key, or a piece of a long one.
-struct TextPiece {
-  std::string_view text;                 // valid UTF-8
-  bool is_first = true, is_last = true;  // of its string
-};
-
-// Takes a piece, which is valid during the call. Returns false if it wants no more.
-using UseText = std::function<bool(const TextPiece&)>;
-
 // Reuses its buffers from line to line: one per thread.
 class ExactJsonLine {
  public:
-  // A longer string than `text_piece_bytes` comes in pieces of so many or a few more bytes. Throws
-  // std::invalid_argument for what is no origin key (origin.h).
-  explicit ExactJsonLine(std::vector<std::string> keys, std::string_view origin_key = kNoOriginKey,
-                         size_t text_piece_bytes = kTextPieceBytes);
+  // Throws std::invalid_argument for what is no origin key (origin.h).
+  explicit ExactJsonLine(std::vector<std::string> keys, std::string_view origin_key = kNoOriginKey);
 
   // Parses one line, which must be valid UTF-8. If the outcome is kNone, each_text() then has the
   // strings of every key, as long as the line is there.
@@ -59,10 +44,9 @@ class ExactJsonLine {
 
   std::vector<std::string> keys_;
   std::vector<OriginPath> origin_paths_;
-  size_t text_piece_bytes_;
   // Values as they stand in the line, "" where it has none: by key, and by the first key of each path.
   std::vector<std::string_view> values_, origin_values_;
-  std::string text_buffer_;  // of a piece
+  std::string text_buffer_;  // without escapes
   int64_t num_replaced_surrogates_ = 0;
 };
 

@@ -72,16 +72,13 @@ bool JsonLineParser::Dom::parse(std::string_view line, size_t num_readable_behin
   return true;
 }
 
-JsonLineParser::JsonLineParser(const std::vector<std::string>& keys, std::string_view origin_key,
-                               size_t text_piece_bytes)
-    : dom_(std::make_unique<Dom>(Dom{keys, origin_paths(origin_key)})),
-      exact_(keys, origin_key, text_piece_bytes),
-      max_dom_bytes_(std::min(text_piece_bytes, kMaxDomLineBytes)) {}
+JsonLineParser::JsonLineParser(const std::vector<std::string>& keys, std::string_view origin_key)
+    : dom_(std::make_unique<Dom>(Dom{keys, origin_paths(origin_key)})), exact_(keys, origin_key) {}
 
 JsonLineParser::~JsonLineParser() = default;
 
 LineOutcome JsonLineParser::parse(std::string_view line, size_t num_readable_behind) {
-  is_dom_ = line.size() <= max_dom_bytes_ && dom_->parse(line, num_readable_behind);
+  is_dom_ = line.size() <= kMaxDomLineBytes && dom_->parse(line, num_readable_behind);
   if (is_dom_) return {};
   if (!simdjson::validate_utf8(line)) return {LineProblem::kInvalidUtf8, "", 0};
   return exact_.parse(line);
@@ -90,11 +87,11 @@ LineOutcome JsonLineParser::parse(std::string_view line, size_t num_readable_beh
 bool JsonLineParser::each_text(size_t key_idx, const UseText& use) {
   if (!is_dom_) return exact_.each_text(key_idx, use);
   const dom::element& value = dom_->values[key_idx];
-  TextPiece piece;
-  if (value.get(piece.text) == simdjson::SUCCESS) return use(piece);
+  std::string_view text;
+  if (value.get(text) == simdjson::SUCCESS) return use(text);
   const dom::array list = value.get_array().value_unsafe();
   return std::all_of(list.begin(), list.end(), [&](const dom::element& each) {
-    return each.get(piece.text) == simdjson::SUCCESS && use(piece);
+    return each.get(text) == simdjson::SUCCESS && use(text);
   });
 }
 

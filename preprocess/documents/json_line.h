@@ -29,16 +29,15 @@ class JsonLineParser {
  public:
   // Takes what ExactJsonLine takes. Throws std::bad_alloc as well.
   explicit JsonLineParser(const std::vector<std::string>& keys,
-                          std::string_view origin_key = kNoOriginKey,
-                          size_t text_piece_bytes = kTextPieceBytes);
+                          std::string_view origin_key = kNoOriginKey);
   ~JsonLineParser();
 
   // Parses one line. If the outcome is kNone, each_text() then has the strings of every key, until
   // the next call and as long as the line is there.
   LineOutcome parse(std::string_view line, size_t num_readable_behind = 0);
 
-  // Calls use() for the string under a key, or for those of its list in order; a long one comes in
-  // several pieces, cut between two characters. Ends, and returns false, where use() does.
+  // Calls use() for the string under a key, or for those of its list in order. Ends, and returns
+  // false, where use() does.
   bool each_text(size_t key_idx, const UseText& use);
   // The origin that the document names, by the first origin path with a string that names something.
   Origin origin() const;
@@ -51,7 +50,6 @@ class JsonLineParser {
   struct Dom;
   std::unique_ptr<Dom> dom_;
   ExactJsonLine exact_;
-  size_t max_dom_bytes_;  // so that the texts of such a line need no pieces
   bool is_dom_ = false;
 };
 

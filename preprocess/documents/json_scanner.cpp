@@ -122,7 +122,8 @@ bool JsonScanner::value() {
       return string(ignored);
     case '{':
     case '[': {
-      if (++depth_ > kMaxJsonDepth) return fail("nested too deeply");
+      is_nested_too_deeply_ = ++depth_ > kMaxJsonDepth;
+      if (is_nested_too_deeply_) return fail("nested too deeply");
       const bool is_valid = peek() == '{' ? object() : array();
       --depth_;
       return is_valid;

@@ -37,6 +37,7 @@ class JsonScanner {
   bool fail(const char* why);
 
   const char* error() const { return error_; }
+  bool is_nested_too_deeply() const { return is_nested_too_deeply_; }
   size_t position() const { return static_cast<size_t>(position_ - begin_); }
 
  private:
@@ -56,6 +57,7 @@ class JsonScanner {
   const char* end_;
   const char* error_ = "";
   int depth_ = 0;
+  bool is_nested_too_deeply_ = false;
 };
 
 // Takes the beginning of a JSON string from `raw`, which lies between quotes and is valid, and

@@ -1,4 +1,4 @@
-// The work on one chunk of lines: parse, tokenize, and lay the tokens out as they go to disk.
+// The work on the documents of one chunk: tokenize, and lay the tokens out as they go to disk.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,14 @@
 
 #include "indexed_dataset/format/pair/dtype.h"
 #include "preprocess/documents/batch.h"
-#include "preprocess/documents/json_line.h"
+#include "preprocess/documents/line_reader.h"
 #include "preprocess/stream/line_chunks.h"
 #include "tokenizer/tokenizer.h"
 
 namespace weft {
+
+// 64 MiB: no document that a model should read as one is so long, and a worker may hold a few lines.
+inline constexpr size_t kDefaultMaxLineBytes = size_t{64} << 20;
 
 enum class EmptyDocuments { kRecord, kSkip };
 enum class OnBadLine { kStop, kSkip };
@@ -24,7 +27,7 @@ struct TokenizeRules {
   SpecialTokens special_tokens = SpecialTokens::kLiteral;
   EmptyDocuments empty_documents = EmptyDocuments::kRecord;
   OnBadLine on_bad_line = OnBadLine::kStop;
-  size_t max_line_bytes = size_t{256} << 20;
+  size_t max_line_bytes = kDefaultMaxLineBytes;
   std::optional<TokenType> token_type;  // of the file, uint16 or int32; nothing: by Megatron's rule
   std::string origin_key{kNoOriginKey};  // origin.h
 
@@ -35,43 +38,34 @@ struct TokenizeRules {
 // not fit the one that the rules want.
 TokenType token_type(const TokenizeRules& rules, int64_t vocabulary_size);
 
-// One per thread: owns a tokenizer with its word cache. Longer strings than `text_piece_bytes` are
-// tokenized in pieces.
+// One per thread: owns a tokenizer with its word cache.
 class ChunkTokenizer {
  public:
-  ChunkTokenizer(std::shared_ptr<const Vocabulary> vocabulary, const TokenizeRules& rules,
-                 size_t text_piece_bytes = kTextPieceBytes);
+  ChunkTokenizer(std::shared_ptr<const Vocabulary> vocabulary, const TokenizeRules& rules);
 
-  // Under OnBadLine::kStop it ends at the first bad line.
+  // Under OnBadLine::kStop both end at the first bad line.
   void tokenize(const LineChunk& chunk, Batch& result);
+  void tokenize(DocumentReader& documents, Batch& result);
 
  private:
-  // The size of an output before the current line.
+  // The size of an output before the current document.
   struct Mark {
     int64_t num_tokens = 0, num_sequences = 0;
   };
-  void reserve_for(size_t text_bytes, Batch& result) const;
-  LineOutcome tokenize_line(std::string_view line, const LineChunk& chunk, Batch& result);
   template <typename Id>
-  LineOutcome append_line(int64_t offset_bytes, Batch& result);
+  LineOutcome append_document(DocumentReader& document, Batch& result);
   template <typename Id>
-  bool append_texts(size_t key_idx, Batch::Output& output);
+  bool append_texts(DocumentReader& document, size_t key_idx, Batch::Output& output);
   template <typename Id>
-  bool append_piece(const TextPiece& piece, std::vector<Id>& tokens);
-  template <typename Id>
-  void end_document(const Mark& before, int64_t offset_bytes, const Origin& origin,
+  void end_document(const Mark& before, int64_t locator, const Origin& origin,
                     Batch::Output& output, Batch& result) const;
 
   TokenizeRules rules_;
-  size_t text_piece_bytes_;
   TokenType type_;
   int32_t end_of_document_ = -1;
   Tokenizer tokenizer_;
-  JsonLineParser parser_;
+  LineReader lines_;
   std::vector<Mark> marks_;  // by key
-  // The end of a text in pieces that is not encoded yet, and the state of its encoding.
-  std::string waiting_;
-  BegunText begun_;
 };
 
 }  // namespace weft

@@ -20,9 +20,9 @@ WrittenChecksums written_checksums(const Batch::Output& output, int32_t input_id
   checksums.documents.add(std::as_bytes(std::span(output.document_sequences)));
   const bool has_origins = !output.origins.empty();
   std::vector<std::byte> entries;
-  for (size_t i = 0; i < output.line_offsets.size(); ++i) {
+  for (size_t i = 0; i < output.locators.size(); ++i) {
     append_source_entry(entries,
-                        {static_cast<uint32_t>(input_idx), output.line_offsets[i],
+                        {static_cast<uint32_t>(input_idx), output.locators[i],
                          has_origins ? output.origins[i] : Origin{}},
                         has_origins);
   }

@@ -56,6 +56,15 @@ std::optional<std::string_view> next_line(std::string_view& rest) {
   return text;
 }
 
+bool has_whole_line_behind_first(std::string_view rest) {
+  for (size_t end = rest.find('\n'); end != rest.npos; end = rest.find('\n')) {
+    rest.remove_prefix(end + 1);
+    std::string_view line = rest;
+    if (next_line(line)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::optional<Journal::Content> Journal::read(const std::filesystem::path& path) {
@@ -72,10 +81,14 @@ std::optional<Journal::Content> Journal::read(const std::filesystem::path& path)
       content.progress[durable.task] = std::move(durable.progress);
     }
   } catch (const std::exception& error) {
-    throw std::runtime_error(path.string() + ": not a journal of this version of weft-data (" +
-                             error.what() + "); remove the folder it is in to start anew");
+    throw std::runtime_error(
+        fmt::format("{}: the line that ends at byte {} is not the progress of a task ({}): the "
+                    "journal is damaged, or of another version of weft-data; remove the folder it "
+                    "is in to start anew",
+                    path.string(), text.size() - rest.size(), error.what()));
   }
   content.num_bytes = static_cast<int64_t>(text.size() - rest.size());
+  content.is_damaged = has_whole_line_behind_first(rest);
   return content;
 }
 

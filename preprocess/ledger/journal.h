@@ -25,6 +25,8 @@ class Journal {
     std::string identity;                      // JSON, run_identity.h
     std::map<int64_t, TaskProgress> progress;  // by task
     int64_t num_bytes = 0;                     // of its whole lines
+    // A line is damaged though whole ones follow, which are not believed. A torn end is no damage.
+    bool is_damaged = false;
   };
   // Returns nothing if there is no journal, or none with a whole first line. Throws std::system_error;
   // std::runtime_error if it is not one of this version.

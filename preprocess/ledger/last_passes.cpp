@@ -42,8 +42,7 @@ void check_fits(const LastPassPart& part, const LastPassResult& result) {
     }
   }
   if (fits) return;
-  throw std::invalid_argument("last passes: a result does not fit part " +
-                              std::to_string(part.number));
+  throw std::logic_error("last passes: a result does not fit part " + std::to_string(part.number));
 }
 
 }  // namespace
@@ -196,7 +195,7 @@ std::vector<LastPassPart> LastPasses::give(int rank, int64_t num_wanted, int64_t
 
 void LastPasses::take(int rank, LastPassResult result) {
   if (result.number < 0 || result.number >= std::ssize(parts_)) {
-    throw std::invalid_argument("last passes: there is no part " + std::to_string(result.number));
+    throw std::logic_error("last passes: there is no part " + std::to_string(result.number));
   }
   Part& part = parts_[static_cast<size_t>(result.number)];
   if (part.rank != rank || part.is_done) return;

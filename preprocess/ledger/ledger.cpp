@@ -48,7 +48,7 @@ Ledger::Ledger(std::vector<Task> tasks, std::vector<std::string> input_names, si
 
 const Ledger::State& Ledger::at(int64_t number) const {
   if (number < 0 || number >= std::ssize(states_)) {
-    throw std::invalid_argument("ledger: there is no task " + std::to_string(number));
+    throw std::logic_error("ledger: there is no task " + std::to_string(number));
   }
   return states_[static_cast<size_t>(number)];
 }
@@ -90,12 +90,18 @@ LedgerReply Ledger::answer(int rank, const LedgerRequest& request) {
     const int64_t number = request.failed_task->task;
     end_reading(rank, number);
     at(number).failure = request.failed_task->failure;
+    at(number).failure->rank = rank;
+    at(number).failure->task = number;
     first_failed_task_ = std::min(first_failed_task_, number);
   }
   extend_offsets();
   note_placed();
   take_results(rank, request.part_results);
-  if (request.leaving) fail(*request.leaving);
+  if (request.leaving) {
+    RunFailure failure = *request.leaving;
+    failure.rank = rank;
+    fail(std::move(failure));
+  }
   reply.failure = failure_;
   reply.all_done = all_done();
   if (failure_ || request.leaving) return reply;
@@ -117,8 +123,8 @@ void Ledger::note_read(int64_t number, const TaskCounts& counts) {
   if (state.is_read) return;
   if (counts.datasets.size() != offsets_.back().datasets.size() ||
       (last_passes_ && counts.written.size() != counts.datasets.size())) {
-    throw std::invalid_argument("ledger: counts of " + std::to_string(counts.datasets.size()) +
-                                " datasets for task " + std::to_string(number));
+    throw std::logic_error("ledger: counts of " + std::to_string(counts.datasets.size()) +
+                           " datasets for task " + std::to_string(number));
   }
   state.is_read = true;
   state.counts = counts;

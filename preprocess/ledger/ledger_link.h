@@ -14,17 +14,10 @@
 
 #include "indexed_dataset/format/pair/dataset_counts.h"
 #include "preprocess/documents/written_checksums.h"
+#include "preprocess/inputs/work_plan.h"
 #include "preprocess/ledger/pipeline_totals.h"
 
 namespace weft {
-
-// A range [begin, end) of the bytes of input `input_idx`. Lines belong to the range in which the
-// byte before their first one lies, and to the first range those at byte 0 (owned_lines.h).
-struct Task {
-  int64_t number = 0;  // from 0, in output order
-  int32_t input_idx = 0;
-  int64_t begin = 0, end = 0;  // bytes of the file; end -1: to its end, wherever that is (a pipe)
-};
 
 // Counts and checksums of a task, or of the part of it that was read so far.
 struct TaskCounts {
@@ -117,7 +110,10 @@ struct RunFailure {
   int exit_code = 1;
   std::string message;
   // A bad line that ends the run: the ledger completes line and byte from the task's offset.
-  std::optional<BadLine> bad_line;
+  std::optional<BadLine> bad_line{};
+  // Where it happened, as the ledger knows it; -1: nowhere in particular.
+  int rank = -1;
+  int64_t task = -1;
 };
 
 RunFailure failure_of(const std::exception& error);

@@ -151,6 +151,7 @@ void fields(Archive& archive, T& v) {
   } else if constexpr (Is<T, RunFailure>) {
     small(archive, v.exit_code, 0, 255);
     archive(v.message), option(archive, v.bad_line);
+    small(archive, v.rank, -1, INT32_MAX), archive(v.task);
   } else if constexpr (Is<T, LedgerRequest::Read>) {
     archive(v.task), fields(archive, v.counts);
   } else if constexpr (Is<T, LedgerRequest::Durable>) {

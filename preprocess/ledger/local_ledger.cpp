@@ -1,6 +1,5 @@
 #include "preprocess/ledger/local_ledger.h"
 
-#include <string_view>
 #include <vector>
 
 #include "indexed_dataset/base/process/crash_point.h"
@@ -15,7 +14,11 @@ void LocalLedger::keep_journal(std::chrono::milliseconds interval) {
         write_journal();
         crash_point("journal_written");
       } catch (const std::exception& error) {
-        fail(failure_of(error));
+        is_why_run_fails_ = with_ledger([&](Ledger& ledger) {
+          const bool is_first = !ledger.failure();
+          ledger.fail(failure_of(error));
+          return is_first;
+        });
         throw;
       }
     }
@@ -28,11 +31,13 @@ void LocalLedger::close_journal() {
   write_journal();
 }
 
-void LocalLedger::close_journal_after(const std::exception& error) {
+std::string LocalLedger::close_journal_after_failure() {
   try {
     close_journal();
-  } catch (const std::exception& of_journal) {
-    if (std::string_view(of_journal.what()) == error.what()) throw;
+    return "";
+  } catch (const std::exception& error) {
+    if (is_why_run_fails_) throw;
+    return error.what();
   }
 }
 

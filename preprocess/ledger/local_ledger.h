@@ -2,10 +2,12 @@
 // other ranks by messages. Thread-safe.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <string>
 
 #include "indexed_dataset/base/process/thread_group.h"
 #include "preprocess/ledger/journal.h"
@@ -35,8 +37,12 @@ class LocalLedger final : public LedgerLink {
   }
   // Rank 0's own requests.
   LedgerReply exchange(const LedgerRequest& request) override { return answer(0, request); }
-  void fail(RunFailure failure) {
-    with_ledger([&](Ledger& ledger) { ledger.fail(std::move(failure)); });
+  // Returns why the run fails: this, or what came before.
+  RunFailure fail(RunFailure failure) {
+    return with_ledger([&](Ledger& ledger) {
+      ledger.fail(std::move(failure));
+      return ledger.failure().value();
+    });
   }
 
   // Writes the journal from time to time, in a thread of its own: a disk may take seconds to sync,
@@ -44,9 +50,10 @@ class LocalLedger final : public LedgerLink {
   void keep_journal(std::chrono::milliseconds interval);
   // Ends that, and writes what is left. Throws why the journal could not be written.
   void close_journal();
-  // The same for a run that has failed with `error`, which is what its user is to see: only if it is
-  // the news that the journal had failed is that thrown, with its own type.
-  void close_journal_after(const std::exception& error);
+  // The same for a run that has failed, whose error its user is to see. Throws only if the run has
+  // failed because the journal had, which is then thrown with its own type; else returns why the
+  // journal could not be written, "" if it was.
+  std::string close_journal_after_failure();
 
  private:
   void write_journal();
@@ -60,6 +67,7 @@ class LocalLedger final : public LedgerLink {
   std::mutex end_mutex_;
   std::condition_variable ended_;
   bool ends_ = false;
+  std::atomic<bool> is_why_run_fails_{false};  // the journal, which could not be written
   ThreadGroup thread_;
 };
 

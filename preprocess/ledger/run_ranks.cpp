@@ -72,21 +72,11 @@ void RunRanks::send(int to, int tag, std::string bytes) {
 }
 
 void RunRanks::note_failure(RunFailure failure) {
-  if (ledger_) ledger_->fail(failure);
+  // A rank that ends because of what the ledger told it may leave before the rank that has failed.
+  if (ledger_) failure = ledger_->fail(std::move(failure));
   if (!failure_) failure_ = std::move(failure);
   if (!abort_at_) abort_at_ = Clock::now() + options_.peer_timeout;
   news_.notify_all();
-}
-
-// A rank that ends because of what the ledger told it may leave before the rank that has failed.
-bool RunRanks::was_told(const RunFailure& failure) const {
-  bool is_the_same = false;
-  if (ledger_) {
-    ledger_->with_ledger([&](const Ledger& ledger) {
-      is_the_same = ledger.failure() && ledger.failure()->message == failure.message;
-    });
-  }
-  return is_the_same;
 }
 
 void RunRanks::abort(int exit_code, const std::string& message) {

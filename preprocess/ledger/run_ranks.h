@@ -106,7 +106,6 @@ class RunRanks final : public LedgerLink {
   // All with mutex_ held.
   void send(int to, int tag, std::string bytes = {});
   void note_failure(RunFailure failure);
-  bool was_told(const RunFailure& failure) const;
   [[noreturn]] void abort(int exit_code, const std::string& message);
   bool have_others_left() const;
   int end_rank_0(Lock& lock, int exit_code, std::string message);

@@ -76,7 +76,8 @@ void RunRanks::handle(RankMessage& message) {
       peer.has_left = true;
       RunFailure failure = run_failure_from(message.bytes);
       if (failure.exit_code == 0) break;
-      if (!was_told(failure)) failure.message = name_of(message.rank) + ": " + failure.message;
+      failure.message = name_of(message.rank) + ": " + failure.message;
+      failure.rank = message.rank;
       note_failure(std::move(failure));
       break;
     }

@@ -30,6 +30,8 @@ struct Chunk {
   // No chunk of this task comes behind it.
   bool is_last() const { return ends_task || (error && lines.size_bytes == 0); }
 };
-using ChunkPtr = std::unique_ptr<Chunk>;
+// One thread has it at a time. It is shared so that the jobs and messages that it travels in can be
+// copied, as std::function wants.
+using ChunkPtr = std::shared_ptr<Chunk>;
 
 }  // namespace weft

@@ -48,8 +48,6 @@ const TaskCounts& OutputPlaces::add(TaskOutput& task, Chunk& chunk) {
     chunk.batch = std::move(spare_.back());
     spare_.pop_back();
   }
-  // The next long line waits for this one's memory: it must not wait for its place.
-  if (batch.long_line_permit && !task.has_offset()) task.begin_spilling();
   return batch.counts;
 }
 

@@ -22,22 +22,12 @@ constexpr char kBadLineHint[] =
 }  // namespace
 
 Rank::Rank(const RankOptions& options, const WorkPlan& plan,
-           std::shared_ptr<const Vocabulary> vocabulary, RunFiles& files, LedgerLink& ledger,
-           std::function<void(const std::string&)> note)
+           std::shared_ptr<const Vocabulary> vocabulary, RunFiles& files, LedgerLink& ledger)
     : options_(options),
       ledger_(ledger),
-      gate_(std::max(options.long_line_bytes, 2 * options.chunk_bytes),
-            2 + options.num_workers / 2),
-      windows_(options.windows.value_or(window_sizes_for(options.num_workers)),
-               [this, note = std::move(note)](int64_t bytes) {
-                 note("note: inputs wait for each other: some need a window of " +
-                      std::to_string(bytes >> 20) + " MiB to be decompressed, and at a time all " +
-                      "may take " + std::to_string(windows_.total_bytes() >> 20) +
-                      " MiB; --decoder-memory gives them more");
-               }),
       tokenizers_(std::move(vocabulary), options.rules, options.num_workers, inbox_,
                   [this](ChunkPtr chunk) { post(std::move(chunk)); }),
-      readers_(plan, options, gate_, windows_,
+      readers_(plan, options,
                [this](ChunkPtr chunk) {
                  if (chunk->is_last()) {
                    post(std::move(chunk));
@@ -82,7 +72,7 @@ void Rank::round(const std::function<bool()>& stop_requested) {
   }
   if (const auto message = inbox_.pop_for(std::min(kRound, exchange_interval_))) handle(*message);
   while (const auto message = inbox_.pop_for(milliseconds(0))) handle(*message);
-  places_.spill_above(max_held_bytes());
+  places_.spill_above(options_.max_held_bytes_per_worker * options_.num_workers);
   // At the end nothing else is to be waited for.
   const bool is_read = readers_.num_reading() == 0 && !places_.is_writing();
   places_.sync_sometimes(options_.sync_interval, is_read);
@@ -99,9 +89,7 @@ void Rank::handle(const std::function<void()>& message) {
 }
 
 void Rank::post(ChunkPtr chunk) {
-  // A std::function must be copyable.
-  auto passed = std::make_shared<ChunkPtr>(std::move(chunk));
-  inbox_.push([this, passed = std::move(passed)] { on_chunk(std::move(*passed)); });
+  inbox_.push([this, chunk = std::move(chunk)] { on_chunk(chunk); });
 }
 
 void Rank::on_chunk(ChunkPtr chunk) {
@@ -121,7 +109,7 @@ void Rank::accept(TaskOutput& task, Chunk& chunk) {
   try {
     if (chunk.error) std::rethrow_exception(chunk.error);
   } catch (const std::exception& error) {
-    own_errors_[error.what()] = chunk.error;
+    own_errors_[task.task().number] = chunk.error;
     fail_task(task, failure_of(error));
     return;
   }
@@ -146,14 +134,6 @@ void Rank::fail_task(TaskOutput& task, RunFailure failure) {
   if (!request_.failed_task || number < request_.failed_task->task) {
     request_.failed_task = LedgerRequest::Failed{number, std::move(failure)};
   }
-}
-
-// Held memory saves a copy from the spill file; windows save whole decoders from waiting.
-int64_t Rank::max_held_bytes() const {
-  const int64_t for_windows =
-      std::max<int64_t>(windows_.taken_bytes() - WindowLimits::kDefaultMaxBytes, 0);
-  const int64_t most = options_.max_held_bytes_per_worker * options_.num_workers;
-  return std::max(most - 3 * for_windows / 2, most / 8);
 }
 
 bool Rank::has_news() const {
@@ -215,7 +195,7 @@ void Rank::leave(const RunFailure& failure) {
 void Rank::throw_failure(const RunFailure& failure) {
   send_what_is_safe();
   if (failure.exit_code == static_cast<int>(ExitCode::kStoppedOnRequest)) throw RankStopped{};
-  const auto own = own_errors_.find(failure.message);
+  const auto own = own_errors_.find(failure.task);
   if (own != own_errors_.end()) std::rethrow_exception(own->second);
   throw RunFailed(failure.exit_code, failure.message);
 }

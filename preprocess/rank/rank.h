@@ -16,8 +16,8 @@
 #include <memory>
 #include <string>
 
+#include "preprocess/inputs/work_plan.h"
 #include "preprocess/ledger/ledger_link.h"
-#include "preprocess/ledger/work_plan.h"
 #include "preprocess/rank/last_pass_work.h"
 #include "preprocess/rank/output_places.h"
 #include "preprocess/rank/rank_options.h"
@@ -29,10 +29,9 @@ namespace weft {
 
 class Rank {
  public:
-  // All references must outlive it. `note` is told, from any thread, what people should know.
+  // All references must outlive it.
   Rank(const RankOptions& options, const WorkPlan& plan,
-       std::shared_ptr<const Vocabulary> vocabulary, RunFiles& files, LedgerLink& ledger,
-       std::function<void(const std::string&)> note);
+       std::shared_ptr<const Vocabulary> vocabulary, RunFiles& files, LedgerLink& ledger);
   ~Rank() { end_threads(); }
 
   // Works until the ledger says that all is done. `stop_requested` is asked, and `on_round` called,
@@ -48,7 +47,6 @@ class Rank {
   void on_chunk(ChunkPtr chunk);
   void accept(TaskOutput& task, Chunk& chunk);
   void fail_task(TaskOutput& task, RunFailure failure);
-  int64_t max_held_bytes() const;
 
   void exchange();
   bool has_news() const;
@@ -62,8 +60,6 @@ class Rank {
 
   const RankOptions& options_;
   LedgerLink& ledger_;
-  LongLineGate gate_;
-  WindowBudget windows_;
   Inbox inbox_;
   TokenizerPool tokenizers_;
   ReaderPool readers_;
@@ -75,7 +71,7 @@ class Rank {
   std::chrono::milliseconds exchange_interval_{0}, idle_interval_{1};  // without news
   bool is_all_done_ = false, is_leaving_ = false, may_be_given_tasks_ = true,
        may_be_given_parts_ = false;
-  std::map<std::string, std::exception_ptr> own_errors_;  // by message
+  std::map<int64_t, std::exception_ptr> own_errors_;  // by task
 };
 
 }  // namespace weft

@@ -18,27 +18,38 @@ double num_workers_fed(const std::string& format) {
 
 int num_readers_for(const WorkPlan& plan, int num_workers) {
   double count = 1;
-  for (const InputLayout& layout : plan.layouts) {
-    count = std::max(count, num_workers / num_workers_fed(layout.format));
+  for (const auto& input : plan.inputs) {
+    count = std::max(count, num_workers / num_workers_fed(input->layout().format));
   }
   return static_cast<int>(std::min<double>(count + 0.999, num_workers));
 }
 
+// Where there are fewer xz files than workers, several threads decode each.
+DecodeOptions decode_options_for(const WorkPlan& plan, const RankOptions& options) {
+  const auto num_xz = std::count_if(plan.inputs.begin(), plan.inputs.end(), [](const auto& input) {
+    return input->layout().format == "xz";
+  });
+  const auto num_threads = options.num_workers / std::max<int64_t>(num_xz, 1);
+  return {.max_output_bytes = options.max_output_bytes,
+          .read_ahead = true,
+          .decoder = {.max_bytes = options.max_decoder_bytes,
+                      .num_threads = std::max(static_cast<int>(num_threads), 1)}};
+}
+
 }  // namespace
 
-ReaderPool::ReaderPool(const WorkPlan& plan, const RankOptions& options, LongLineGate& gate,
-                       WindowBudget& windows, std::function<void(ChunkPtr)> use)
+ReaderPool::ReaderPool(const WorkPlan& plan, const RankOptions& options,
+                       std::function<void(ChunkPtr)> use)
     : plan_(plan),
       options_(options),
+      decode_options_(decode_options_for(plan, options)),
       num_readers_(num_readers_for(plan, options.num_workers)),
-      gate_(gate),
-      windows_(windows),
       use_(std::move(use)) {}
 
 void ReaderPool::start() {
   // Two for each worker: one in work and one waiting; one more for each reader.
   for (int i = 0; i < 2 * options_.num_workers + num_readers_; ++i)
-    free_.push(std::make_unique<Chunk>());
+    free_.push(std::make_shared<Chunk>());
   for (int i = 0; i < num_readers_; ++i) {
     threads_.start([this] {
       while (const auto task = tasks_.pop()) read_task(*task);
@@ -48,8 +59,6 @@ void ReaderPool::start() {
 
 void ReaderPool::end() {
   is_cancelled_ = true;
-  gate_.close();
-  windows_.close();
   free_.close();
   tasks_.close();
   threads_.join();
@@ -65,8 +74,6 @@ void ReaderPool::recycle(ChunkPtr chunk) {
   // Memory that one huge line took goes back: all chunks would grow to the longest line in time.
   LineChunk& lines = chunk->lines;
   if (lines.buffer.capacity() > 2 * options_.chunk_bytes) lines.buffer = std::vector<char>();
-  lines.long_line_permit.reset();
-  lines.large_chunk_permit.reset();
   free_.push(std::move(chunk));
 }
 
@@ -89,10 +96,11 @@ void ReaderPool::read_task(const TaskToRead& assigned) {
   };
   if (!take_chunk()) return;
   try {
-    TaskReader reader(plan_, assigned.task, assigned.next_offset_bytes, options_, gate_, windows_,
+    const Input& input = plan_.input_of(assigned.task);
+    TaskReader reader(input, assigned.task, assigned.next_offset_bytes, options_, decode_options_,
                       is_cancelled_);
     // A plain file is read from where it goes on, a compressed one from its begin again.
-    const bool goes_on = plan_.layouts[static_cast<size_t>(assigned.task.input_idx)].cut_anywhere;
+    const bool goes_on = input.layout().cut_anywhere;
     int64_t file_bytes_before = goes_on ? 0 : assigned.num_file_bytes;
     for (bool has_text = true; has_text;) {
       has_text = reader.next(chunk->lines);

@@ -10,11 +10,10 @@
 #include <memory>
 
 #include "indexed_dataset/base/process/thread_group.h"
+#include "preprocess/inputs/work_plan.h"
 #include "preprocess/ledger/ledger_link.h"
-#include "preprocess/ledger/work_plan.h"
 #include "preprocess/rank/chunk.h"
 #include "preprocess/rank/task_reader.h"
-#include "preprocess/stream/long_line_gate.h"
 #include "preprocess/stream/queue.h"
 
 namespace weft {
@@ -24,8 +23,7 @@ class ReaderPool {
  public:
   // The pool's threads call `use` with every chunk of text, and with the one that ends a task. All
   // references must outlive the pool and its chunks.
-  ReaderPool(const WorkPlan& plan, const RankOptions& options, LongLineGate& gate,
-             WindowBudget& windows, std::function<void(ChunkPtr)> use);
+  ReaderPool(const WorkPlan& plan, const RankOptions& options, std::function<void(ChunkPtr)> use);
   ~ReaderPool() { end(); }
 
   void start();
@@ -54,9 +52,8 @@ class ReaderPool {
 
   const WorkPlan& plan_;
   const RankOptions& options_;
+  const DecodeOptions decode_options_;
   const int num_readers_;
-  LongLineGate& gate_;
-  WindowBudget& windows_;
   const std::function<void(ChunkPtr)> use_;
   std::atomic<bool> is_cancelled_{false};
   int64_t num_reading_ = 0;  // tasks

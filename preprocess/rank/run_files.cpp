@@ -69,10 +69,10 @@ void RunFiles::write(const TaskOffset& before, int32_t input_idx,
 void RunFiles::write_sources(size_t k, const TaskOffset& before, int32_t input_idx,
                              const Output& output) {
   std::vector<std::byte> entries;
-  for (size_t i = 0; i < output.line_offsets.size(); ++i) {
+  for (size_t i = 0; i < output.locators.size(); ++i) {
     append_source_entry(
         entries,
-        {static_cast<uint32_t>(input_idx), before.num_input_bytes + output.line_offsets[i],
+        {static_cast<uint32_t>(input_idx), before.num_input_bytes + output.locators[i],
          has_origins_ ? output.origins.at(i) : Origin{}},
         has_origins_);
   }
@@ -103,7 +103,7 @@ void RunFiles::spill(int64_t task, int64_t offset_bytes, const std::vector<Outpu
     write(output.token_bytes());
     write(output.sequence_lengths);
     write(output.document_sequences);
-    write(output.line_offsets);
+    write(output.locators);
     write(output.origins);
   }
   crash_point("spilled");

@@ -81,7 +81,7 @@ DatasetCounts SpillReader::copy(const DatasetCounts& before, SharedPairWriter& p
   output.clear();
   read_values(output.sequence_lengths, header.num_sequences);
   read_values(output.document_sequences, header.num_documents);
-  read_values(output.line_offsets, header.num_documents);
+  read_values(output.locators, header.num_documents);
   if (has_origins_) read_values(output.origins, header.num_documents);
   pair.write_lengths(before.num_sequences, output.sequence_lengths);
   pair.write_bounds(before, output.document_sequences);

@@ -4,7 +4,7 @@
 //
 //   spill := batch*                        in the order of the task
 //   batch := for each key: num_bytes:u64 num_sequences:u64 num_documents:u64
-//            tokens lengths:i32[] document_sequences:i32[] line_offsets:i64[]
+//            tokens lengths:i32[] document_sequences:i32[] locators:i64[]
 //            origins:byte[32][]            if they are kept
 #pragma once
 

@@ -38,17 +38,14 @@ int64_t TaskOutput::PlacedBatch::held_bytes() const {
 TaskOutput::TaskOutput(const Task& task, TaskProgress progress, size_t num_datasets, int64_t writer)
     : task_(task),
       counts_(progress.counts),
-      before_spill_(progress.spill.empty() ? progress.counts.datasets : progress.before_spill),
-      earlier_spill_(progress.spill),
-      writer_(writer),
+      spill_(progress, num_datasets, writer),
       is_read_(progress.is_read),
-      is_spilling_(!progress.spill.empty()),
+      is_spilling_(spill_.has_earlier()),
       written_(std::move(progress)) {
   for (TaskCounts* counts : {&counts_, &written_.counts}) {
     counts->datasets.resize(num_datasets);
     counts->written.resize(num_datasets);
   }
-  before_spill_.resize(num_datasets);
 }
 
 ChunkPtr TaskOutput::take_next() {
@@ -64,7 +61,6 @@ const TaskOutput::PlacedBatch& TaskOutput::add(Chunk& chunk) {
   batch->next_offset_bytes = chunk.next_offset_bytes;
   batch->tokens = std::move(chunk.batch);
   chunk.batch = {};
-  batch->long_line_permit = std::move(chunk.lines.long_line_permit);
   batch->place.datasets = counts_.datasets;
   counts_.add(batch->counts);
   num_held_bytes_ += batch->held_bytes();
@@ -81,15 +77,10 @@ void TaskOutput::end(const Chunk& chunk) {
 
 void TaskOutput::set_offset(const TaskOffset& offset) { offset_ = offset; }
 
-std::vector<SpillFile> TaskOutput::spill() const {
-  std::vector<SpillFile> spill = earlier_spill_;
-  if (num_spilled_bytes_ > 0) spill.push_back({writer_, num_spilled_bytes_});
-  return spill;
-}
-
 TaskOffset TaskOutput::spill_offset() const {
   TaskOffset offset = *offset_;
-  for (size_t k = 0; k < before_spill_.size(); ++k) offset.datasets.at(k).add(before_spill_[k]);
+  const std::vector<DatasetCounts>& before = spill_.before();
+  for (size_t k = 0; k < before.size(); ++k) offset.datasets.at(k).add(before[k]);
   return offset;
 }
 
@@ -104,10 +95,8 @@ std::vector<TaskOutput::BatchPtr> TaskOutput::take_writable() {
       }
       batch->place.num_input_bytes = offset_->num_input_bytes;
     } else {
-      batch->spilled_at = num_spilled_bytes_;
       batch->spilled_bytes = RunFiles::spill_size(batch->tokens.outputs);
-      num_spilled_bytes_ += batch->spilled_bytes;
-      ++num_spilling_;
+      batch->spilled_at = spill_.add(batch->spilled_bytes);
     }
     written_or_underway_.push_back(batch);
     batches.push_back(std::move(batch));
@@ -116,18 +105,12 @@ std::vector<TaskOutput::BatchPtr> TaskOutput::take_writable() {
   return batches;
 }
 
-bool TaskOutput::take_unspill() {
-  if (!offset_ || num_spilling_ > 0 || has_begun_unspill_) return false;
-  if (earlier_spill_.empty() && num_spilled_bytes_ == 0) return false;
-  has_begun_unspill_ = true;
-  return true;
-}
+bool TaskOutput::take_unspill() { return offset_ && spill_.take_copy(); }
 
 void TaskOutput::batch_written(PlacedBatch& batch) {
   batch.is_written = true;
   batch.tokens = {};
-  batch.long_line_permit.reset();
-  if (batch.spilled_at >= 0) --num_spilling_;
+  if (batch.spilled_at >= 0) spill_.written();
   advance_written();
 }
 
@@ -145,11 +128,7 @@ void TaskOutput::advance_written() {
     const bool is_spilled = batch.spilled_at >= 0;
     // Progress is all in spill files, or all at its place.
     if (!is_spilled && !written_.spill.empty()) break;
-    if (is_spilled) {
-      if (written_.spill.size() == earlier_spill_.size()) written_.spill.push_back({writer_, 0});
-      written_.spill.back().num_bytes += batch.spilled_bytes;
-      written_.before_spill = before_spill_;
-    }
+    if (is_spilled) spill_.add_to(written_, batch.spilled_bytes);
     written_.counts.add(batch.counts);
     written_.next_offset_bytes = batch.next_offset_bytes;
     is_changed_ = true;

@@ -1,5 +1,10 @@
 // One task in the hands of a rank: puts its chunks in order, and says what may be written where,
 // and how much of it is written. Bookkeeping only; one thread at a time.
+//
+//   chunk:  put, in any order -> take_next, in order -> add: its batch is held
+//   batch:  held -> take_writable (its place is known, or it is spilled) -> underway -> batch_written
+//
+// Progress is what is written without a gap: batches that end before earlier ones wait for these.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +17,7 @@
 
 #include "preprocess/ledger/ledger_link.h"
 #include "preprocess/rank/chunk.h"
+#include "preprocess/rank/task_spill.h"
 
 namespace weft {
 
@@ -26,7 +32,6 @@ class TaskOutput {
     int64_t spilled_at = -1;  // its offset in the spill file; < 0: it goes to its place
     int64_t spilled_bytes = 0;
     bool is_written = false;
-    LongLineGate::Permit long_line_permit;  // held until it is written
 
     int64_t held_bytes() const;  // in memory
   };
@@ -61,7 +66,7 @@ class TaskOutput {
   // True once when all that was spilled is on disk and its place is known: it can be copied there.
   bool take_unspill();
   // All that was spilled, by earlier owners of the task and by this one.
-  std::vector<SpillFile> spill() const;
+  std::vector<SpillFile> spill() const { return spill_.files(); }
   TaskOffset spill_offset() const;  // where the spill's documents go; the offset must be known
   // The spill files that written() does not need any more, each once.
   std::vector<SpillFile> take_copied_spill() { return std::exchange(copied_spill_, {}); }
@@ -85,14 +90,9 @@ class TaskOutput {
   int64_t next_idx_ = 0;
   std::deque<BatchPtr> held_;  // not given out
   std::deque<BatchPtr> written_or_underway_;
-  // Counts of what an earlier run has placed: the spill file goes on behind it.
-  std::vector<DatasetCounts> before_spill_;
-  const std::vector<SpillFile> earlier_spill_;
-  const int64_t writer_;
+  TaskSpill spill_;
   int64_t num_held_bytes_ = 0;
-  int64_t num_spilled_bytes_ = 0, num_spilling_ = 0;  // in this process's spill file
   bool is_read_ = false, has_failed_ = false, is_spilling_ = false, is_changed_ = false;
-  bool has_begun_unspill_ = false;
   std::vector<SpillFile> copied_spill_;
   TaskProgress written_;
 };

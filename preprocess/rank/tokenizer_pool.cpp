@@ -28,21 +28,17 @@ void TokenizerPool::end() {
 }
 
 void TokenizerPool::tokenize(ChunkPtr chunk) {
-  // A std::function must be copyable.
-  auto passed = std::make_shared<ChunkPtr>(std::move(chunk));
-  jobs_.push([this, passed = std::move(passed)](ChunkTokenizer& tokenizer) {
-    ChunkPtr text = std::move(*passed);
+  jobs_.push([this, chunk = std::move(chunk)](ChunkTokenizer& tokenizer) {
     try {
-      tokenizer.tokenize(text->lines, text->batch);
-      text->written.clear();
-      for (const Batch::Output& output : text->batch.outputs) {
-        text->written.push_back(written_checksums(output, text->input_idx));
+      tokenizer.tokenize(chunk->lines, chunk->batch);
+      chunk->written.clear();
+      for (const Batch::Output& output : chunk->batch.outputs) {
+        chunk->written.push_back(written_checksums(output, chunk->input_idx));
       }
     } catch (...) {
-      text->error = std::current_exception();
+      chunk->error = std::current_exception();
     }
-    if (text->lines.long_line_permit) text->lines.buffer = std::vector<char>();
-    use_(std::move(text));
+    use_(chunk);
   });
 }
 

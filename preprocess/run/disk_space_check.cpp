@@ -7,8 +7,9 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "indexed_dataset/format/sidecars/output_conflicts.h"
+#include "indexed_dataset/base/storage/free_space.h"
 #include "indexed_dataset/format/sidecars/source_map.h"
+#include "preprocess/rank/spill_file.h"
 
 namespace weft {
 namespace {
@@ -24,14 +25,6 @@ double expansion_of(const std::string& format) {
   if (format == "zstd" || format == "bzip2") return 4;
   if (format == "xz") return 4.5;
   return 1;
-}
-
-// Free for this user; nothing if the file system does not say.
-std::optional<int64_t> free_bytes(const fs::path& folder) {
-  std::error_code error;
-  const fs::space_info space = fs::space(folder, error);
-  if (error || space.available == static_cast<std::uintmax_t>(-1)) return std::nullopt;
-  return static_cast<int64_t>(std::min<std::uintmax_t>(space.available, INT64_MAX));
 }
 
 // True if the file system has fewer inodes left than a run makes files; some of a run that failed are
@@ -51,7 +44,7 @@ int64_t bytes_in(const fs::path& folder) {
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     struct stat status {};
     const std::string name = at->path().filename().string();
-    if (name.starts_with("spill.")) continue;
+    if (is_spill_name(name)) continue;
     if (::stat(at->path().c_str(), &status) != 0) continue;
     sum += std::min<int64_t>(status.st_size, int64_t{512} * status.st_blocks);
   }
@@ -59,7 +52,7 @@ int64_t bytes_in(const fs::path& folder) {
 }
 
 double text_bytes_of(const WorkPlan& plan, const Task& task) {
-  const InputLayout& layout = plan.layouts.at(static_cast<size_t>(task.input_idx));
+  const InputLayout& layout = plan.input_of(task).layout();
   return expansion_of(layout.format) *
          static_cast<double>(std::max<int64_t>(task.end - task.begin, 0));
 }

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "indexed_dataset/format/pair/dtype.h"
-#include "preprocess/ledger/work_plan.h"
+#include "preprocess/inputs/work_plan.h"
 
 namespace weft {
 

@@ -32,7 +32,7 @@ bool is_hash_of_finished(const PlannedRun& run, const std::string& hash) {
   if (!run.config.is_origin_key_default) return false;
   PipelineConfig other = run.config;
   other.rules.origin_key = run.config.rules.keeps_origins() ? std::string(kNoOriginKey) : "auto";
-  return hash == run_hash(run_identity(other, run.type, run.plan.identities));
+  return hash == run_hash(run_identity(other, run.type, run.plan.inputs));
 }
 
 // Why a finished dataset is not what this run makes.
@@ -205,6 +205,11 @@ Ledger restored_ledger(const PlannedRun& run, const std::optional<Journal::Conte
                        const Ledger::Limits& limits) {
   Ledger ledger(run.plan.tasks, run.input_names(), run.config.output_prefixes.size(), limits);
   if (!work) return ledger;
+  if (work->is_damaged) {
+    run.events.on_note(
+        fmt::format("warning: {} is damaged at byte {}: what its later lines know of is done again",
+                    (run.folder / "journal").string(), work->num_bytes));
+  }
   remove_stale_spills(run.folder, work->progress);
   int64_t num_done = 0;
   for (const auto& [number, progress] : work->progress) {

@@ -19,10 +19,9 @@ constexpr char kMagic[] = "weft-commit 3 ";
 fs::path commit_path(const fs::path& folder) { return folder / "commit"; }
 
 void report_work(const PlannedRun& run, const Ledger& ledger, PipelineReport& report) {
-  const PipelineConfig& config = run.config;
-  for (size_t i = 0; i < config.inputs.size(); ++i) {
-    report.inputs.push_back({input_name(config.inputs[i]), run.plan.identities[i].version,
-                             run.plan.layouts[i].format, 0, 0, 0});
+  for (const auto& input : run.plan.inputs) {
+    report.inputs.push_back(
+        {utf8_name(*input), input->identity().version, input->layout().format, 0, 0, 0});
   }
   for (const Task& task : ledger.tasks()) {
     const PipelineTotals& totals = ledger.counts(task.number).totals;
@@ -39,8 +38,8 @@ InputParts input_parts(const PlannedRun& run, const Ledger& ledger) {
   InputParts parts;
   if (run.config.num_shards == 1) return parts;
   const std::vector<bool> is_compressed = run.plan.compressed_inputs();
-  for (const InputLayout& layout : run.plan.layouts) {
-    parts.push_back(InputPart{0, 0, layout.file_bytes, 0, true});
+  for (const auto& input : run.plan.inputs) {
+    parts.push_back(InputPart{0, 0, input->layout().file_bytes, 0, true});
   }
   for (const Task& task : ledger.tasks()) {
     const auto i = static_cast<size_t>(task.input_idx);
@@ -64,9 +63,9 @@ void check_any_document(const PlannedRun& run, const PipelineTotals& totals) {
 
 // Bytes of two versions of a file must not become one dataset.
 void check_inputs_have_not_changed(const WorkPlan& plan) {
-  if (const auto changed = find_changed_input(plan)) {
+  if (const Input* changed = find_changed_input(plan)) {
     throw std::runtime_error(
-        "'" + *changed +
+        "'" + changed->name() +
         "' has changed since the run began; nothing was written: run again when "
         "nobody writes to it any more");
   }

@@ -21,7 +21,6 @@
 #include "preprocess/run/planned_run.h"
 #include "preprocess/run/run_identity.h"
 #include "preprocess/run/work_folder.h"
-#include "preprocess/web/open_input.h"
 
 namespace weft {
 namespace {
@@ -58,7 +57,7 @@ RunFiles open_files(const PlannedRun& run, bool make) {
 void compare_ranks(const PlannedRun& run) {
   if (!run.config.ranks) return;
   const auto differs = [](const std::string& rank_0, const std::string& other) {
-    return difference(rank_0, other, "rank 0 has", "that rank has").text;
+    return difference(rank_0, other, Compared::kRanks).text;
   };
   run.config.ranks->compare(rank_identity(run.config, run.identity), differs,
                             run.events.stop_requested);
@@ -77,7 +76,7 @@ void tell_progress(const PlannedRun& run, LocalLedger& ledger, int64_t& num_inpu
     if (handed_out > 0) num_begun = books.tasks()[handed_out - 1].input_idx + 1;
   });
   for (; num_inputs_begun < num_begun; ++num_inputs_begun) {
-    run.events.on_input(display_name(run.config.inputs[static_cast<size_t>(num_inputs_begun)]));
+    run.events.on_input(run.plan.inputs[static_cast<size_t>(num_inputs_begun)]->name());
   }
   for (BadLine& bad_line : bad_lines) {
     run.events.on_bad_line(bad_line);
@@ -91,7 +90,7 @@ void tell_progress(const PlannedRun& run, LocalLedger& ledger, int64_t& num_inpu
 void work(const PlannedRun& run, std::shared_ptr<const Vocabulary> vocabulary, RunFiles& files,
           const std::shared_ptr<LocalLedger>& ledger, PipelineReport& report) {
   RunRanks* const ranks = run.config.ranks;
-  Rank rank(run.config, run.plan, std::move(vocabulary), files, *ledger, run.events.on_note);
+  Rank rank(run.config, run.plan, std::move(vocabulary), files, *ledger);
   int64_t num_inputs_begun = 0;
   const auto tell = [&] { tell_progress(run, *ledger, num_inputs_begun, report); };
   bool has_begun_last_passes = false;
@@ -117,7 +116,11 @@ void work(const PlannedRun& run, std::shared_ptr<const Vocabulary> vocabulary, R
   } catch (const std::exception& error) {
     if (ranks) ranks->end_work(failure_of(error));
     tell();
-    ledger->close_journal_after(error);
+    const std::string why = ledger->close_journal_after_failure();
+    if (!why.empty()) {
+      run.events.on_note("the journal of the work could not be written to its end (" + why +
+                         "): the same command does again what it does not know of");
+    }
     throw;
   }
   tell();
@@ -185,7 +188,7 @@ void follow(PlannedRun& run, std::shared_ptr<const Vocabulary> vocabulary) {
   check_sees_work_folder(run.folder, *word, ranks.name_of(0), run.events.stop_requested);
   check_work_folder(run.folder);
   RunFiles files = open_files(run, /*make=*/false);
-  Rank(run.config, run.plan, std::move(vocabulary), files, ranks, run.events.on_note)
+  Rank(run.config, run.plan, std::move(vocabulary), files, ranks)
       .run(run.events.stop_requested, [] {});
 }
 

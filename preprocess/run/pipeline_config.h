@@ -8,15 +8,16 @@
 #include <vector>
 
 #include "preprocess/documents/bad_lines.h"
+#include "preprocess/inputs/work_plan.h"
 #include "preprocess/ledger/pipeline_totals.h"
 #include "preprocess/ledger/run_ranks.h"
-#include "preprocess/ledger/work_plan.h"
 #include "preprocess/rank/rank_options.h"
 
 namespace weft {
 
 struct PipelineConfig : RankOptions {
   std::vector<std::string> inputs;  // paths and URLs; "-" is standard input
+  bool allow_http = false;          // URLs may be without encryption
   // One dataset per key, in the order of rules.json_keys: PREFIX.bin and PREFIX.idx. All in one
   // folder, which is also that of work_prefix.
   std::vector<std::filesystem::path> output_prefixes;

@@ -1,6 +1,12 @@
 #include "preprocess/run/planned_run.h"
 
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 
 #include "preprocess/run/disk_space_check.h"
@@ -9,6 +15,30 @@
 #include "preprocess/stream/byte_source.h"
 
 namespace weft {
+
+namespace {
+
+// A flag for sources that wait, which a thread sets soon after `stop_requested` says so.
+class StopFlag {
+ public:
+  explicit StopFlag(const std::function<bool()>& stop_requested)
+      : thread_([this, &stop_requested](const std::stop_token& ended) {
+          std::mutex mutex;
+          std::unique_lock lock(mutex);
+          std::condition_variable_any end;
+          while (!ended.stop_requested() && !flag_) {
+            flag_ = stop_requested();
+            end.wait_for(lock, ended, std::chrono::milliseconds(50), [] { return false; });
+          }
+        }) {}
+  const std::atomic<bool>& flag() const { return flag_; }
+
+ private:
+  std::atomic<bool> flag_{false};
+  std::jthread thread_;
+};
+
+}  // namespace
 
 PlannedRun::PlannedRun(const PipelineConfig& its_config, const PipelineEvents& its_events,
                        const Vocabulary& vocabulary)
@@ -20,14 +50,16 @@ PlannedRun::PlannedRun(const PipelineConfig& its_config, const PipelineEvents& i
 
 void PlannedRun::look_at_inputs() {
   try {
-    plan = plan_work(config.inputs, config.task_bytes, config.allow_http);
+    const StopFlag stopped(events.stop_requested);
+    plan =
+        plan_work(make_inputs(config.inputs, config.allow_http), config.task_bytes, stopped.flag());
   } catch (const ReadCancelled&) {  // a signal while a server was asked
     throw PipelineStopped{.work_is_kept = std::filesystem::exists(folder / "journal")};
   }
   if (config.num_shards > 1) plan = shard_of(std::move(plan), config.shard_idx, config.num_shards);
-  identity = run_identity(config, type, plan.identities);
+  identity = run_identity(config, type, plan.inputs);
   hash = run_hash(identity);
-  journal_identity = run_identity(config, type, plan.identities, IdentityFor::kJournal);
+  journal_identity = run_identity(config, type, plan.inputs, IdentityFor::kJournal);
   if (config.num_ranks() > 1 && !plan.can_resume()) {
     throw std::invalid_argument(
         "several ranks cannot share standard input or a pipe; give files, or start one process");
@@ -36,7 +68,7 @@ void PlannedRun::look_at_inputs() {
 
 std::vector<std::string> PlannedRun::input_names() const {
   std::vector<std::string> names;
-  for (const std::string& input : config.inputs) names.push_back(input_name(input));
+  for (const auto& input : plan.inputs) names.push_back(utf8_name(*input));
   return names;
 }
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "preprocess/ledger/work_plan.h"
+#include "preprocess/inputs/work_plan.h"
 #include "preprocess/run/pipeline_config.h"
 
 namespace weft {
@@ -23,7 +23,7 @@ struct PlannedRun {
   // inputs that several ranks cannot share.
   void look_at_inputs();
 
-  std::vector<std::string> input_names() const;
+  std::vector<std::string> input_names() const;  // in UTF-8
   // PREFIX.lock, which rank 0 holds from the beginning to the end.
   std::filesystem::path lock_path() const { return work_prefix.string() + ".lock"; }
   // About how many bytes the output takes while it is made.

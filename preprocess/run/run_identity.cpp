@@ -9,7 +9,6 @@
 #include "indexed_dataset/base/terminal/terminal_text.h"
 #include "indexed_dataset/format/soundness/xxh3.h"
 #include "preprocess/stream/byte_source.h"
-#include "preprocess/web/open_input.h"
 
 namespace weft {
 namespace {
@@ -45,15 +44,21 @@ bool has_changed(const Json& before, const Json& after) {
 }
 
 // The first input that differs, by name or by content.
-std::string difference_of_inputs(const Json& before, const Json& after, const std::string& was,
-                                 const std::string& is) {
+std::string difference_of_inputs(const Json& before, const Json& after, Compared compared,
+                                 const std::string& was, const std::string& is) {
   const std::vector<std::string> first = paths_of(before), second = paths_of(after);
   for (size_t i = 0; i < std::min(first.size(), second.size()); ++i) {
     if (first[i] != second[i]) {
       return fmt::format("input {}: {} '{}', {} '{}'", i + 1, was, first[i], is, second[i]);
     }
-    if (has_changed(before[i], after[i]))
-      return fmt::format("the input '{}' has changed", first[i]);
+    if (!has_changed(before[i], after[i])) continue;
+    if (compared == Compared::kRuns) return fmt::format("the input '{}' has changed", first[i]);
+    const auto file = [](const Json& input) {
+      return fmt::format("{} bytes, {}", dump_lenient(input["bytes"]),
+                         input["version"].get<std::string>());
+    };
+    return fmt::format("the input '{}' is another file there: {} {}, {} {}", first[i], was,
+                       file(before[i]), is, file(after[i]));
   }
   if (first.size() == second.size()) return "";
   return fmt::format("inputs: {} {} of them, {} {}", was, first.size(), is, second.size());
@@ -73,21 +78,21 @@ std::string shown(const Json& value) {
 
 }  // namespace
 
-std::string input_name(const std::string& path) {
-  std::string name = display_name(path);
+std::string utf8_name(const Input& input) {
+  const std::string& name = input.name();
   return num_valid_utf8_bytes(name) == name.size() ? name : escape_for_terminal(name);
 }
 
-std::string run_identity(const PipelineConfig& config, TokenType type,
-                         const std::vector<InputIdentity>& inputs, IdentityFor use) {
+std::string run_identity(const PipelineConfig& config, TokenType type, const Inputs& inputs,
+                         IdentityFor use) {
   const TokenizeRules& rules = config.rules;
   Json list = Json::array();
-  for (const InputIdentity& input : inputs) {
-    list.push_back({{"path", input_name(input.path)},
-                    {"version", input.version},
-                    {"bytes", input.file_bytes}});
-    if (use == IdentityFor::kJournal && !input.status_changed.empty())
-      list.back()["status_changed"] = input.status_changed;
+  for (const auto& input : inputs) {
+    const InputIdentity& is = input->identity();
+    list.push_back(
+        {{"path", utf8_name(*input)}, {"version", is.version}, {"bytes", is.file_bytes}});
+    if (use == IdentityFor::kJournal && !is.status_changed.empty())
+      list.back()["status_changed"] = is.status_changed;
   }
   Json identity = {
       {"weft-data preprocess", 1},
@@ -123,7 +128,9 @@ std::string run_hash(const std::string& identity) {
 }
 
 IdentityDifference difference(const std::string& first, const std::string& second,
-                              const std::string& was, const std::string& is) {
+                              Compared compared) {
+  const bool are_ranks = compared == Compared::kRanks;
+  const std::string was = are_ranks ? "rank 0 has" : "was", is = are_ranks ? "that rank has" : "is";
   IdentityDifference difference;
   const Json before = Json::parse(first, nullptr, false);
   const Json after = Json::parse(second);
@@ -148,7 +155,8 @@ IdentityDifference difference(const std::string& first, const std::string& secon
                                                           shown(other), is, shown(value));
   }
   difference.same_options = difference.text.empty();
-  const std::string inputs = difference_of_inputs(before["inputs"], after.at("inputs"), was, is);
+  const std::string inputs =
+      difference_of_inputs(before["inputs"], after.at("inputs"), compared, was, is);
   difference.same_inputs = paths_of(before["inputs"]) == paths_of(after.at("inputs"));
   if (!difference.text.empty() && !inputs.empty()) difference.text += "; ";
   difference.text += inputs;

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "preprocess/ledger/work_plan.h"
+#include "preprocess/inputs/work_plan.h"
 #include "preprocess/run/pipeline_config.h"
 
 namespace weft {
@@ -17,13 +17,12 @@ enum class IdentityFor { kAll, kJournal };
 
 // One line of JSON; `type` is that of the tokens. Options that only decide whether or how fast a
 // run comes to its end (workers, bad lines allowed) are not part of it.
-std::string run_identity(const PipelineConfig& config, TokenType type,
-                         const std::vector<InputIdentity>& inputs,
+std::string run_identity(const PipelineConfig& config, TokenType type, const Inputs& inputs,
                          IdentityFor use = IdentityFor::kAll);
 
 // The name of an input in identities, manifests and source maps, which are UTF-8: invalid bytes are
 // shown as \xHH, so that names that differ there only stay different.
-std::string input_name(const std::string& path);
+std::string utf8_name(const Input& input);
 
 // Everything that the ranks of one run must agree about: its identity, and some options more.
 std::string rank_identity(const PipelineConfig& config, const std::string& identity);
@@ -40,7 +39,8 @@ struct IdentityDifference {
   bool same_options = false, same_inputs = false;
   bool is_lost = false;
 };
+enum class Compared { kRuns, kRanks };  // kRanks: "rank 0 has" and "that rank has"
 IdentityDifference difference(const std::string& first, const std::string& second,
-                              const std::string& was = "was", const std::string& is = "is");
+                              Compared compared = Compared::kRuns);
 
 }  // namespace weft

@@ -18,8 +18,9 @@
 #include "indexed_dataset/base/process/crash_point.h"
 #include "indexed_dataset/base/storage/file_io.h"
 #include "indexed_dataset/base/storage/file_system.h"
-#include "indexed_dataset/format/sidecars/output_conflicts.h"
+#include "indexed_dataset/base/storage/free_space.h"
 #include "preprocess/ledger/ledger_link.h"
+#include "preprocess/rank/spill_file.h"
 
 namespace weft {
 namespace {
@@ -45,12 +46,11 @@ constexpr std::chrono::seconds kFileIsSeenWithin{10};
 constexpr char kNamesOfARun[] =
     R"((journal|commit|ranks)((\.[0-9a-f]{8})?\.part)?)"
     R"(|\d+\.(bin|idx|bounds|sources|checksums|manifest\.json)((\.[0-9a-f]{8})?\.part)?)"
-    R"(|spill\.\d+\.\d+)"
     R"(|\.nfs[0-9a-f]{8,}|weft-data\.work)";
 
 bool is_of_a_run(const std::string& name) {
   static const std::regex names(kNamesOfARun);
-  return std::regex_match(name, names);
+  return std::regex_match(name, names) || is_spill_name(name);
 }
 
 struct stat status_of(const fs::path& path) {

@@ -18,12 +18,14 @@ namespace {
 class FileSource final : public ByteSource {
  public:
   FileSource(const std::string& path, const std::atomic<bool>& cancelled)
-      : name_(file_name(path)), cancelled_(cancelled) {
-    // O_NONBLOCK: opening a named pipe that no process writes to would wait for ever; read() waits
-    // instead, and can be cancelled.
-    fd_ = path == "-" ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+      // O_NONBLOCK: opening a named pipe that no process writes to would wait for ever; read() waits
+      // instead, and can be cancelled.
+      : FileSource(path, ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK), cancelled) {
+    owns_fd_ = true;
+  }
+  FileSource(std::string name, int fd, const std::atomic<bool>& cancelled)
+      : name_(std::move(name)), cancelled_(cancelled), fd_(fd) {
     if (fd_ < 0) fail("cannot open");
-    owns_fd_ = path != "-";
 #ifdef POSIX_FADV_SEQUENTIAL
     ::posix_fadvise(fd_, 0, 0, POSIX_FADV_SEQUENTIAL);  // advice only: pipes refuse it
 #endif
@@ -35,11 +37,9 @@ class FileSource final : public ByteSource {
 
   // Gives only [begin, end), of a file that must have `file_bytes` bytes.
   void restrict_to(int64_t file_bytes, int64_t begin, int64_t end) {
-    struct stat status {};
-    if (::fstat(fd_, &status) != 0) fail("cannot read its size");
-    if (status.st_size != file_bytes) fail_as_changed(status.st_size, file_bytes);
-    if (::lseek(fd_, begin, SEEK_SET) < 0) fail("cannot seek");
     file_bytes_ = file_bytes;
+    if (const int64_t now = size_now(); now != file_bytes) fail_as_changed(now);
+    if (::lseek(fd_, begin, SEEK_SET) < 0) fail("cannot seek");
     num_bytes_left_ = end - begin;
   }
 
@@ -56,8 +56,7 @@ class FileSource final : public ByteSource {
       }
       if (ready == 0 || (ready < 0 && errno == EINTR)) continue;
       const ssize_t got = ::read(fd_, data, size_bytes);
-      if (got == 0 && size_bytes > 0 && file_bytes_ >= 0)
-        fail_as_changed(::lseek(fd_, 0, SEEK_CUR), file_bytes_);
+      if (got == 0 && size_bytes > 0 && file_bytes_ >= 0) fail_as_changed(size_now());
       if (got >= 0) {
         num_bytes_taken_ += got;
         num_bytes_left_ -= got;
@@ -73,9 +72,14 @@ class FileSource final : public ByteSource {
   [[noreturn]] void fail(const std::string& what) const {
     throw std::system_error(errno, std::generic_category(), name_ + ": " + what);
   }
-  [[noreturn]] void fail_as_changed(int64_t now_bytes, int64_t then_bytes) const {
+  int64_t size_now() const {
+    struct stat status {};
+    if (::fstat(fd_, &status) != 0) fail("cannot read its size");
+    return status.st_size;
+  }
+  [[noreturn]] void fail_as_changed(int64_t now_bytes) const {
     throw std::runtime_error(name_ + ": has " + std::to_string(now_bytes) + " bytes now and had " +
-                             std::to_string(then_bytes) +
+                             std::to_string(file_bytes_) +
                              " when the run began: inputs must not change during a run");
   }
 
@@ -95,6 +99,10 @@ std::unique_ptr<ByteSource> open_file(const std::string& path, const std::atomic
   return std::make_unique<FileSource>(path, cancelled);
 }
 
+std::unique_ptr<ByteSource> open_standard_input(const std::atomic<bool>& cancelled) {
+  return std::make_unique<FileSource>("<stdin>", STDIN_FILENO, cancelled);
+}
+
 std::unique_ptr<ByteSource> open_file_range(const std::string& path, int64_t file_bytes,
                                             int64_t begin, int64_t end,
                                             const std::atomic<bool>& cancelled) {
@@ -104,7 +112,5 @@ std::unique_ptr<ByteSource> open_file_range(const std::string& path, int64_t fil
   source->restrict_to(file_bytes, begin, end);
   return source;
 }
-
-std::string file_name(const std::string& path) { return path == "-" ? "<stdin>" : path; }
 
 }  // namespace weft

@@ -60,16 +60,12 @@ bool LineChunker::next(LineChunk& chunk) {
   chunk.size_bytes = 0;
   chunk.offset_bytes = offset_bytes_;
   chunk.is_too_long_line = false;
-  chunk.long_line_permit.reset();
-  chunk.large_chunk_permit.reset();
   size_t target_bytes = chunk_bytes_;
   for (size_t num_searched = 0;;) {
     read_some(chunk, target_bytes);
     if (chunk.size_bytes == 0) return false;
     const std::string_view rest = chunk.text().substr(num_searched);
-    const size_t found = chunk.long_line_permit ? end_of_first_line(rest, at_end_)
-                         : at_end_              ? rest.size()
-                                                : last_cut(rest);
+    const size_t found = at_end_ ? rest.size() : last_cut(rest);
     const size_t cut = found > 0 ? num_searched + found : 0;
     if (cut > 0) {
       finish_chunk(chunk, cut);
@@ -83,31 +79,8 @@ bool LineChunker::next(LineChunk& chunk) {
       return true;
     }
     num_searched = chunk.size_bytes - 1;  // a final "\r" was left open
-    target_bytes = grow(chunk);
+    target_bytes = std::min(2 * chunk.size_bytes, max_line_bytes_ + 3);
   }
-}
-
-// Gets room for more of a line, with the permits that it takes; how many bytes the chunk should
-// hold next.
-size_t LineChunker::grow(LineChunk& chunk) {
-  const size_t most_bytes = max_line_bytes_ + 3;
-  const size_t doubled_bytes = std::min(2 * chunk.size_bytes, most_bytes);
-  if (gate_ == nullptr) return doubled_bytes;
-  // Room is made at once: to grow by copies would need half as much again. Memory is taken as it is
-  // filled.
-  if (doubled_bytes <= gate_->free_bytes()) {
-    // A chunk twice as long as others is no burden: waiting begins with the next step.
-    if (doubled_bytes > 2 * chunk_bytes_ && !chunk.large_chunk_permit) {
-      chunk.large_chunk_permit = gate_->enter_large_chunk();
-      chunk.buffer.reserve(gate_->free_bytes());
-    }
-    return doubled_bytes;
-  }
-  if (!chunk.long_line_permit) {
-    chunk.long_line_permit = gate_->enter();
-    chunk.buffer.reserve(most_bytes);
-  }
-  return std::min(chunk.size_bytes + chunk_bytes_, most_bytes);
 }
 
 // The bytes behind `cut` belong to the next chunk.

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "preprocess/stream/byte_source.h"
-#include "preprocess/stream/long_line_gate.h"
 
 namespace weft {
 
@@ -23,18 +22,10 @@ struct LineChunk {
   // 0.
   bool is_too_long_line = false;
   int64_t too_long_line_bytes = 0;  // with its end
-  // Held while the chunk has a line that needs one, and while its buffer has grown.
-  LongLineGate::Permit long_line_permit, large_chunk_permit;
 
   // Length of the lines, also of one that is too long to be held.
   int64_t num_bytes() const {
     return static_cast<int64_t>(size_bytes) + (is_too_long_line ? too_long_line_bytes : 0);
-  }
-  // Gives up memory, and the right to it: a reader that has to wait for others holds neither.
-  void drop_grown() {
-    buffer = std::vector<char>();  // {} would keep the memory
-    long_line_permit.reset();
-    large_chunk_permit.reset();
   }
   std::string_view text() const { return {buffer.data(), size_bytes}; }
 };
@@ -43,15 +34,13 @@ struct LineChunk {
 // its begin alone: a run that goes on at a chunk's begin makes the same chunks.
 class LineChunker {
  public:
-  // Chunks hold `chunk_bytes` or more: one that must hold a longer line grows up to
-  // `max_line_bytes`, with a permit of `gate` if there is one; a line that needs the long line's
-  // permit is a chunk of its own. `offset_bytes` is where in the stream the source begins.
+  // Chunks hold `chunk_bytes`, and more where a longer line, of up to `max_line_bytes`, needs it.
+  // `offset_bytes` is where in the stream the source begins.
   LineChunker(ByteSource& source, size_t chunk_bytes, size_t max_line_bytes,
-              LongLineGate* gate = nullptr, int64_t offset_bytes = 0)
+              int64_t offset_bytes = 0)
       : source_(source),
         chunk_bytes_(chunk_bytes),
         max_line_bytes_(max_line_bytes),
-        gate_(gate),
         offset_bytes_(offset_bytes) {}
 
   // Fills `chunk`, whose buffer is reused; false at the end of the stream. Throws as
@@ -64,12 +53,10 @@ class LineChunker {
  private:
   void read_some(LineChunk& chunk, size_t target_bytes);
   void finish_chunk(LineChunk& chunk, size_t cut);
-  size_t grow(LineChunk& chunk);
   void skip_rest_of_line(LineChunk& chunk);
 
   ByteSource& source_;
   size_t chunk_bytes_, max_line_bytes_;
-  LongLineGate* gate_;
   std::vector<char> carried_;  // read, but no part of a chunk yet
   size_t num_taken_ = 0;       // of `carried_`, by the chunk that is being made
   int64_t offset_bytes_;

@@ -10,6 +10,7 @@
 
 #include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/storage/file_io.h"
+#include "indexed_dataset/base/storage/free_space.h"
 #include "indexed_dataset/base/storage/sha256.h"
 #include "preprocess/web/download_state.h"
 #include "preprocess/web/fetch.h"
@@ -57,11 +58,12 @@ class PartFile final : public FetchSink {
       file_.truncate(size_bytes());
       file_.sync();
       file_.close();
-    } catch (const NetworkError&) {
-      save_at_end();
+    } catch (const NetworkError& error) {
+      if (const std::string why = try_save(); !why.empty())
+        throw NetworkError(std::string(error.what()) + "; nor can what has come be kept: " + why);
       throw;
     } catch (const ReadCancelled&) {
-      save_at_end();
+      try_save();
       throw;
     } catch (const LimitExceeded&) {
       forget();
@@ -102,14 +104,12 @@ class PartFile final : public FetchSink {
     if (known_size_bytes_ >= 0 && identity.size_bytes != known_size_bytes_)
       throw CannotContinue{"the mirror's file has another size"};
     if (identity.size_bytes < 0) return;
-    const auto folder = request_.output.has_parent_path() ? request_.output.parent_path() : ".";
-    std::error_code unknown;
-    const auto space = std::filesystem::space(folder, unknown);
     const int64_t needed = identity.size_bytes - fetch_.num_bytes_held();
-    if (unknown || static_cast<uint64_t>(needed) <= space.available) return;
+    const std::optional<int64_t> free = free_bytes(folder_of(request_.output));
+    if (!free || needed <= *free) return;
     throw std::system_error(ENOSPC, std::generic_category(),
                             fmt::format("'{}' needs {} more bytes, its file system has {}",
-                                        request_.output.string(), needed, space.available));
+                                        request_.output.string(), needed, *free));
   }
   void write(int64_t offset_bytes, std::string_view bytes) override {
     file_.write_at(bytes.data(), bytes.size(), offset_bytes);
@@ -164,6 +164,16 @@ class PartFile final : public FetchSink {
     if (!can_be_continued()) return forget();
     if (has_news_) save(Clock::now());
     if (saving_.valid()) saving_.get();
+  }
+
+  // Why what has come cannot be kept; "" if it is. The call ends for another reason anyhow.
+  std::string try_save() {
+    try {
+      save_at_end();
+      return "";
+    } catch (const std::exception& error) {
+      return error.what();
+    }
   }
 
   const DownloadRequest& request_;

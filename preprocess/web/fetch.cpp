@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <mutex>
+#include <new>
+#include <stdexcept>
 
 #include "indexed_dataset/base/process/exit_code.h"
 
@@ -47,6 +49,13 @@ IdleMultis& idle_multis() {
   return *multis;
 }
 
+// Nothing would ever come where libcurl cannot work.
+void check_multi(CURLMcode result) {
+  if (result == CURLM_OUT_OF_MEMORY) throw std::bad_alloc();
+  if (result != CURLM_OK)
+    throw std::logic_error(std::string("libcurl: ") + curl_multi_strerror(result));
+}
+
 std::chrono::steady_clock::duration duration_of(double seconds) {
   using std::chrono::steady_clock;
   return std::chrono::duration_cast<steady_clock::duration>(std::chrono::duration<double>(seconds));
@@ -80,11 +89,11 @@ void Fetch::run() {
   while (first_missing() < end_) {
     start_connections();
     int num_running = 0;
-    curl_multi_perform(multi_.get(), &num_running);
+    check_multi(curl_multi_perform(multi_.get(), &num_running));
     resume_paused();
     sink_.on_tick();
     // An ended request makes room for the next at once.
-    if (!take_results()) curl_multi_poll(multi_.get(), nullptr, 0, wait_ms(), nullptr);
+    if (!take_results()) check_multi(curl_multi_poll(multi_.get(), nullptr, 0, wait_ms(), nullptr));
   }
   // A server may add to what was asked for: that is not waited for.
   for (const auto& connection : connections_) stop(*connection);
@@ -171,7 +180,7 @@ void Fetch::start(Connection& connection) {
   connection.is_whole_file = false;
   connection.is_cancelled = false;
   connection.is_running = true;
-  curl_multi_add_handle(multi_.get(), connection.handle());
+  check_multi(curl_multi_add_handle(multi_.get(), connection.handle()));
 }
 
 void Fetch::stop(Connection& connection) {

@@ -84,32 +84,50 @@ HttpFailure failure_of_status(long status, int64_t retry_after_s) {
   return failure;
 }
 
+namespace {
+
+// A rule that libcurl does not know would not hold: a redirect to http, for one.
+template <typename Value>
+void set(CURL* curl, CURLoption option, Value value) {
+  const CURLcode result = curl_easy_setopt(curl, option, value);
+  if (result == CURLE_OUT_OF_MEMORY) throw std::bad_alloc();
+  if (result != CURLE_OK) {
+    throw std::logic_error(fmt::format("libcurl {} does not take option {}: {}", curl_version(),
+                                       static_cast<int>(option), curl_easy_strerror(result)));
+  }
+}
+
+}  // namespace
+
 HttpRequest::HttpRequest(const HttpOptions& options) : token_(hugging_face_token()) {
   static std::once_flag curl_started;
-  std::call_once(curl_started, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
+  std::call_once(curl_started, [] {
+    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+      throw std::logic_error("libcurl does not start");
+  });
   curl_.reset(curl_easy_init());
   if (!curl_) throw std::bad_alloc();
   CURL* curl = curl_.get();
-  curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, options.allow_http ? "https,http" : "https");
-  curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 1L);
-  curl_easy_setopt(curl, CURLOPT_MAXREDIRS, 5L);
-  curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(curl, CURLOPT_USERAGENT, "weft-data");
+  set(curl, CURLOPT_PROTOCOLS_STR, options.allow_http ? "https,http" : "https");
+  set(curl, CURLOPT_FOLLOWLOCATION, 1L);
+  set(curl, CURLOPT_MAXREDIRS, 5L);
+  set(curl, CURLOPT_NOSIGNAL, 1L);
+  set(curl, CURLOPT_USERAGENT, "weft-data");
   // One connection for each request is what makes them fast together; HTTP/2 would send all over
   // one.
-  curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
-  curl_easy_setopt(curl, CURLOPT_BUFFERSIZE, 256L << 10);
-  curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, static_cast<long>(options.connect_timeout_s));
-  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1000L);
-  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, static_cast<long>(options.stall_timeout_s));
-  curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, error_text_);
-  curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, &HttpRequest::take_body);
-  curl_easy_setopt(curl, CURLOPT_WRITEDATA, this);
+  set(curl, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
+  set(curl, CURLOPT_BUFFERSIZE, 256L << 10);
+  set(curl, CURLOPT_CONNECTTIMEOUT, static_cast<long>(options.connect_timeout_s));
+  set(curl, CURLOPT_LOW_SPEED_LIMIT, 1000L);
+  set(curl, CURLOPT_LOW_SPEED_TIME, static_cast<long>(options.stall_timeout_s));
+  set(curl, CURLOPT_ERRORBUFFER, error_text_);
+  set(curl, CURLOPT_WRITEFUNCTION, &HttpRequest::take_body);
+  set(curl, CURLOPT_WRITEDATA, this);
   // The curl program knows these names, the library does not.
   for (const char* name : {"CURL_CA_BUNDLE", "SSL_CERT_FILE"}) {
     const std::string file = environment(name);
     if (file.empty()) continue;
-    curl_easy_setopt(curl, CURLOPT_CAINFO, file.c_str());
+    set(curl, CURLOPT_CAINFO, file.c_str());
     break;
   }
 }
@@ -135,16 +153,15 @@ void HttpRequest::prepare(const std::string& url, std::optional<ByteRange> range
     if (!if_range.empty()) add_header("If-Range: " + if_range);
   }
   CURL* curl = curl_.get();
-  curl_easy_setopt(curl, CURLOPT_URL, url.c_str());
-  curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers_.get());
+  set(curl, CURLOPT_URL, url.c_str());
+  set(curl, CURLOPT_HTTPHEADER, headers_.get());
   const bool is_encrypted = is_https(url);
-  curl_easy_setopt(curl, CURLOPT_REDIR_PROTOCOLS_STR, is_encrypted ? "https" : "https,http");
+  set(curl, CURLOPT_REDIR_PROTOCOLS_STR, is_encrypted ? "https" : "https,http");
   is_hugging_face_ = is_same_origin(url, hugging_face_endpoint());
   // libcurl itself drops the token where a redirect leads to another host, port or protocol.
   const bool sends_token = is_hugging_face_ && is_encrypted && !token_.empty();
-  curl_easy_setopt(curl, CURLOPT_HTTPAUTH,
-                   static_cast<long>(sends_token ? CURLAUTH_BEARER : CURLAUTH_BASIC));
-  curl_easy_setopt(curl, CURLOPT_XOAUTH2_BEARER, sends_token ? token_.c_str() : nullptr);
+  set(curl, CURLOPT_HTTPAUTH, static_cast<long>(sends_token ? CURLAUTH_BEARER : CURLAUTH_BASIC));
+  set(curl, CURLOPT_XOAUTH2_BEARER, sends_token ? token_.c_str() : nullptr);
 }
 
 bool HttpRequest::resume() {
@@ -191,6 +208,13 @@ void HttpRequest::answer() {
     curl_off_t retry_after_s = 0;
     curl_easy_getinfo(curl_.get(), CURLINFO_RETRY_AFTER, &retry_after_s);
     throw failure_of_status(response.status, retry_after_s);
+  }
+  // Such bytes may be those of the file or of an encoding of the part: nothing says which.
+  const std::string encoding = field("Content-Encoding");
+  if (response.status == 206 && !encoding.empty() && encoding != "identity") {
+    throw HttpFailure{"the server sent a part of the file with Content-Encoding " +
+                      escape_for_terminal(encoding) +
+                      ", which nobody asked for; fetch the whole file (curl --compressed -O URL)"};
   }
   const std::string etag = field("ETag"), last_modified = field("Last-Modified");
   if (is_clean_validator(etag, /*is_etag=*/true)) response.identity.etag = etag;

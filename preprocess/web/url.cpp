@@ -54,82 +54,24 @@ std::string advice_for_scheme(const std::string& scheme) {
   return "";
 }
 
-// Parameters that say who may read a file and until when. They change each time that somebody signs the
-// address, and say nothing of which file it is.
-struct Credentials {
-  // The parameters that such an address has; without them the others may mean something else.
-  std::vector<std::string_view> marks;
-  // In lower case; one that ends with '-' stands for all that begin so.
-  std::vector<std::string_view> names;
-  // Where the marks alone would not tell; without any: everywhere.
-  std::vector<std::string_view> hosts = {};
-};
-
-const Credentials kCredentials[] = {
-    // Amazon S3 and Google Cloud Storage, signatures of version 4. "response-..." sets headers, and
-    // Amazon's libraries name their call in x-id.
-    {{"x-amz-signature"}, {"x-amz-", "response-", "x-id"}},
-    {{"x-goog-signature"}, {"x-goog-", "response-"}},
-    // Version 2 of both, Alibaba OSS, Huawei OBS.
-    {{"signature", "expires"},
-     {"signature", "expires", "awsaccesskeyid", "googleaccessid", "ossaccesskeyid", "accesskeyid",
-      "security-token", "x-amz-security-token", "response-"}},
-    // CloudFront.
-    {{"signature", "key-pair-id"}, {"signature", "expires", "key-pair-id", "policy", "response-"}},
-    // Alibaba OSS, version 4; x-oss-process gives another image.
-    {{"x-oss-signature"},
-     {"x-oss-signature", "x-oss-signature-version", "x-oss-credential", "x-oss-date",
-      "x-oss-expires", "x-oss-additional-headers", "x-oss-security-token", "response-"}},
-    // Tencent COS.
-    {{"q-signature"},
-     {"q-signature", "q-sign-algorithm", "q-ak", "q-sign-time", "q-key-time", "q-header-list",
-      "q-url-param-list", "x-cos-security-token", "response-"}},
-    // Azure's shared access signatures.
-    {{"sig", "sv"},
-     {"sig",   "sv",   "ss",   "srt",   "sr",    "st",   "se",   "sp",      "si",    "sip",
-      "spr",   "sdd",  "ses",  "skoid", "sktid", "skt",  "ske",  "sks",     "skv",   "saoid",
-      "suoid", "scid", "rscc", "rscd",  "rsce",  "rscl", "rsct", "skdutid", "sduoid"}},
-    // Dropbox.
-    {{"rlkey"}, {"rlkey", "st"}, {"dropbox.com", "dropboxusercontent.com"}},
-    // Elsewhere a token may be what names the file.
-    {{"token"},
-     {"token"},
-     {"raw.githubusercontent.com", "media.githubusercontent.com", "firebasestorage.googleapis.com",
-      "zenodo.org"}},
-    {{"access_token"}, {"access_token"}, {"googleapis.com", "gitlab.com", "zenodo.org"}},
-    // GitLab, Akamai.
-    {{"private_token"}, {"private_token"}},
-    {{"hdnea"}, {"hdnea"}},
-    {{"hdnts"}, {"hdnts"}},
-};
-
-// True for the domain itself and those below it.
-bool is_in_domain(const std::string& host, std::string_view domain) {
-  if (!host.ends_with(domain)) return false;
-  return host.size() == domain.size() || host[host.size() - domain.size() - 1] == '.';
-}
-
-// The query without credentials, its other parameters in their order.
-std::string query_without_credentials(const ParsedUrl& url) {
-  const std::string host = lower(part_of(url, CURLUPART_HOST));
+// The query without what changes each time that somebody signs the address: who may read the file,
+// and until when. Of a signed address only a version of the file counts.
+std::string query_without_signature(const ParsedUrl& url) {
   std::vector<std::pair<std::string, std::string>> parameters;  // name in lower case, text
   std::istringstream texts(part_of(url, CURLUPART_QUERY));
   for (std::string text; std::getline(texts, text, '&');)
     parameters.emplace_back(lower(text.substr(0, text.find('='))), text);
-  const auto all = parameters;  // one address may have the marks of several kinds
-  const auto is_given = [&all](std::string_view mark) {
-    return std::any_of(all.begin(), all.end(),
-                       [mark](const auto& parameter) { return parameter.first == mark; });
+  // Amazon's and Google's signatures, and those that are named so or are Azure's.
+  const auto is_signature = [](const auto& parameter) {
+    const std::string& name = parameter.first;
+    return name.starts_with("x-amz-") || name.starts_with("x-goog-") || name == "sig" ||
+           name.ends_with("signature");
   };
-  const auto is_host_in = [&host](std::string_view domain) { return is_in_domain(host, domain); };
-  for (const auto& [marks, names, hosts] : kCredentials) {
-    if (!std::all_of(marks.begin(), marks.end(), is_given)) continue;
-    if (!hosts.empty() && std::none_of(hosts.begin(), hosts.end(), is_host_in)) continue;
-    for (const std::string_view name : names) {
-      std::erase_if(parameters, [name](const auto& parameter) {
-        return name.ends_with('-') ? parameter.first.starts_with(name) : parameter.first == name;
-      });
-    }
+  if (std::any_of(parameters.begin(), parameters.end(), is_signature)) {
+    std::erase_if(parameters, [](const auto& parameter) {
+      const std::string& name = parameter.first;
+      return name != "versionid" && name != "generation" && name != "snapshot";
+    });
   }
   std::string rest;
   for (const auto& [name, text] : parameters) rest += (rest.empty() ? "" : "&") + text;
@@ -182,7 +124,7 @@ std::string url_file_name(const std::string& url) {
 }
 
 std::string url_without_secrets(const std::string& url) {
-  const std::string query = query_without_credentials(parse(url));
+  const std::string query = query_without_signature(parse(url));
   if (query.empty()) return display_url(url);
   return display_url(url) + " (query " + sha256_base64(query).substr(0, 16) + ")";
 }

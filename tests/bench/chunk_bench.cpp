@@ -56,8 +56,8 @@ void for_each_text(const std::vector<weft::LineChunk>& chunks, Use use) {
       const char* const end = line.data() + line.size();
       const auto num_behind = static_cast<size_t>(chunk.text().data() + chunk.text().size() - end);
       if (parser.parse(line, num_behind).problem != weft::LineProblem::kNone) continue;
-      parser.each_text(0, [&](const weft::TextPiece& piece) {
-        use(piece.text);
+      parser.each_text(0, [&](std::string_view text) {
+        use(text);
         return true;
       });
     }

@@ -30,7 +30,7 @@ TEST(ClosedSpill, IsTakenByASyncThatHasBegun) {
     RunFiles files(folder.path(), 1, TokenType::kUInt16);
     Batch::Output output;
     output.document_sequences = {1};
-    output.line_offsets = {0};
+    output.locators = {0};
     output.sequence_lengths = {3};
     output.tokens_16 = {1, 2, 3};
     files.spill(0, 0, {output});

@@ -16,8 +16,8 @@
 #include "indexed_dataset/format/sidecars/source_map.h"
 #include "indexed_dataset/order/blends/sample_query.h"
 #include "indexed_dataset/run_record/read_segments.h"
+#include "preprocess/inputs/work_plan.h"
 #include "preprocess/ledger/journal.h"
-#include "preprocess/ledger/work_plan.h"
 #include "preprocess/run/finish_run.h"
 #include "preprocess/web/download_state.h"
 #include "tests/faults/forked_run.h"
@@ -37,11 +37,13 @@ bool make_file_of_holes(const fs::path& path, int64_t size_bytes) {
   return !error;
 }
 
+const std::atomic<bool> kNotCancelled{false};
+
 TEST(HostileSizes, AFileIsNeverCutIntoMoreTasksThanCanBeKeptInMind) {
   const TemporaryFolder folder;
   const std::string path = folder.path() / "holes.jsonl";
   ASSERT_TRUE(make_file_of_holes(path, 5 << 20));
-  const WorkPlan plan = plan_work({path}, /*task_bytes=*/1);
+  const WorkPlan plan = plan_work(make_inputs({path}), /*task_bytes=*/1, kNotCancelled);
   EXPECT_LE(plan.tasks.size(), size_t{1 << 20} + 1);
   int64_t begin = 0;
   for (const Task& task : plan.tasks) {
@@ -55,7 +57,8 @@ TEST(HostileSizes, InputsWhoseSizesCannotBeAddedAreRefused) {
   const TemporaryFolder folder(memory_folder());
   const std::string path = folder.path() / "holes.jsonl";
   if (!make_file_of_holes(path, INT64_MAX)) GTEST_SKIP() << "no file system for such files";
-  EXPECT_THROW(plan_work({path, path}, int64_t{1} << 62), std::runtime_error);
+  EXPECT_THROW(plan_work(make_inputs({path, path}), int64_t{1} << 62, kNotCancelled),
+               std::runtime_error);
 }
 
 // One of no documents, with this list of inputs.

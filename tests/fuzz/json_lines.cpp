@@ -111,7 +111,7 @@ void check_sums(const Batch& result, int64_t num_bytes) {
     num_sequences += count;
     num_empty += count == 0 ? 1 : 0;
   }
-  for (const int64_t offset : output.line_offsets) {
+  for (const int64_t offset : output.locators) {
     FUZZ_CHECK(offset > last_offset && offset < num_bytes);
     last_offset = offset;
   }
@@ -119,9 +119,9 @@ void check_sums(const Batch& result, int64_t num_bytes) {
   FUZZ_CHECK(num_tokens == static_cast<int64_t>(output.tokens_16.size()));
   FUZZ_CHECK(output.tokens_32.empty());
   FUZZ_CHECK(num_sequences == static_cast<int64_t>(output.sequence_lengths.size()));
-  FUZZ_CHECK(output.document_sequences.size() == output.line_offsets.size());
+  FUZZ_CHECK(output.document_sequences.size() == output.locators.size());
   FUZZ_CHECK(num_empty == result.num_empty_documents);
-  FUZZ_CHECK(result.num_documents == static_cast<int64_t>(output.line_offsets.size()));
+  FUZZ_CHECK(result.num_documents == static_cast<int64_t>(output.locators.size()));
   FUZZ_CHECK(result.num_documents + result.bad_line_counts.total() == result.num_lines);
 }
 
@@ -179,13 +179,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   LineChunk chunk = chunk_of(text);
   chunk_tokenizer.tokenize(chunk, result);
   check_sums(result, static_cast<int64_t>(size));
-  FUZZ_CHECK(result.outputs[0].origins.size() == result.outputs[0].line_offsets.size());
+  FUZZ_CHECK(result.outputs[0].origins.size() == result.outputs[0].locators.size());
   Batch plain;
   chunk = chunk_of(text);
   without_origins.tokenize(chunk, plain);
   FUZZ_CHECK(plain.outputs[0].origins.empty());
   FUZZ_CHECK(plain.outputs[0].tokens_16 == result.outputs[0].tokens_16);
-  FUZZ_CHECK(plain.outputs[0].line_offsets == result.outputs[0].line_offsets);
+  FUZZ_CHECK(plain.outputs[0].locators == result.outputs[0].locators);
   FUZZ_CHECK(plain.bad_line_counts.by_problem == result.bad_line_counts.by_problem);
   FUZZ_CHECK(plain.num_replaced_surrogates == result.num_replaced_surrogates);
 

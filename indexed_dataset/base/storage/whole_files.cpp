@@ -14,16 +14,13 @@
 
 #include "indexed_dataset/base/process/crash_point.h"
 #include "indexed_dataset/base/storage/bus_error.h"
+#include "indexed_dataset/base/storage/free_space.h"
 #include "indexed_dataset/base/storage/io_call.h"
 
 namespace weft {
 namespace {
 
 using namespace io_call;
-
-std::filesystem::path folder_of(const std::filesystem::path& path) {
-  return path.has_parent_path() ? path.parent_path() : ".";
-}
 
 bool can_exchange_names() {
 #ifdef WEFT_TEST_HOOKS

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "indexed_dataset/base/storage/file_io.h"
+#include "indexed_dataset/base/storage/free_space.h"
 #include "indexed_dataset/format/pair/dataset_files.h"
 #include "indexed_dataset/format/sidecars/dataset_locks.h"
 
@@ -40,10 +41,6 @@ void check_name(const fs::path& file) {
 }
 
 }  // namespace
-
-fs::path folder_of(const fs::path& file) {
-  return file.has_parent_path() ? file.parent_path() : fs::path(".");
-}
 
 void guard_outputs(const std::vector<fs::path>& dataset_prefixes, const fs::path& lock_file,
                    const std::vector<fs::path>& other_files, const std::vector<fs::path>& inputs) {

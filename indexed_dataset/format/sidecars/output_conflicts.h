@@ -19,7 +19,4 @@ void guard_outputs(const std::vector<std::filesystem::path>& dataset_prefixes,
                    const std::vector<std::filesystem::path>& other_files,
                    const std::vector<std::filesystem::path>& inputs);
 
-// Returns the folder of a file; "." for a name without one.
-std::filesystem::path folder_of(const std::filesystem::path& file);
-
 }  // namespace weft

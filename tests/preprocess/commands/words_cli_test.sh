@@ -289,4 +289,10 @@ printf '\357\273\277{"text":"a"}\n' >corpus && tail -c +4 corpus >fixed
 expect 0 '.idx: 1 documents' "$data" preprocess --input fixed --output-prefix x --overwrite
 printf '\357\273\277{"text":"a"}\n\357\273\277{"text":"b"}\n' >corpus && LC_ALL=C sed 's/^\xEF\xBB\xBF//' corpus >fixed
 expect 0 '.idx: 2 documents' "$data" preprocess --input fixed --output-prefix x --overwrite
+# --- files that do not tell their size, and kinds of files that have no lines
+sys=/sys/kernel/mm/transparent_hugepage/enabled
+[ ! -r $sys ] || expect 3 "$sys:1: (byte 0) not valid JSON" "$data" preprocess --input $sys --output-prefix sys
+expect 4 '/proc/self/mem: reading failed' "$data" preprocess --input /proc/self/mem --output-prefix mem
+printf '\x5d\x00\x00\x80\x00\xff\xff\xff\xff\xff\xff\xff\xff' >alone.lzma
+expect 3 'this is LZMA data without the frame of xz' "$data" preprocess --input alone.lzma --output-prefix lzma
 echo "all passed"

@@ -9,8 +9,8 @@
 #include <stdexcept>
 
 #include "indexed_dataset/base/process/exit_code.h"
+#include "preprocess/inputs/input_list.h"
 #include "preprocess/stream/byte_source.h"
-#include "preprocess/web/open_input.h"
 #include "tests/preprocess/compressed/byte_sources.h"
 #include "tests/preprocess/compressed/compressors.h"
 #include "tests/temporary_folder.h"
@@ -32,6 +32,16 @@ std::string error_of(const std::function<void()>& read) {
     read();
     return "";
   } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+}
+
+// The message of the limit that decoding meets; "" if it meets none.
+std::string limit_of(const std::string& bytes, const DecoderLimits& limits = {}) {
+  try {
+    decoded(bytes, {.decoder = limits});
+    return "";
+  } catch (const LimitExceeded& error) {
     return error.what();
   }
 }
@@ -228,75 +238,52 @@ TEST(DecompressOne, ZstdWindowsOver128MiBAreALimit) {
     return std::string("\x28\xB5\x2F\xFD\x00", 5) + window + std::string("\x09\x00\x00x", 4);
   };
   EXPECT_EQ(decoded(frame('\x88')), "x") << "2^27";
-  for (const char window : {'\x89', '\x90', '\xA8'}) {
-    try {
-      decoded(frame(window));
-      FAIL() << "a window of over 128 MiB was taken";
-    } catch (const LimitExceeded& error) {
-      EXPECT_THAT(error.what(), HasSubstr("128 MiB"));
+  EXPECT_THAT(limit_of(frame('\x89')), HasSubstr("needs 150994944 bytes"));
+  EXPECT_THAT(limit_of(frame('\xA8')), HasSubstr("needs 2147483648 bytes"));
+}
+
+// The size that the message says is the smallest one that will do.
+TEST(DecompressOne, WindowsSayHowLargeTheyMustBe) {
+  const std::string text = some_text(1, 100'000);
+  const std::string needs_32k =
+      zstd_of_unknown_size(text, true, 10) + zstd_of_unknown_size(text, true, 15);
+  const std::string needs_1m = xz_blocks({"a", text}, {.claimed_dictionary_bytes = 1 << 20});
+  for (const auto& [bytes, whole] :
+       {std::pair(needs_32k, text + text), std::pair(needs_1m, "a" + text)}) {
+    const int64_t too_small = bytes == needs_32k ? 2'000 : 500'000;
+    for (const int num_threads : {1, 3}) {
+      const std::string message =
+          limit_of(bytes, {.max_bytes = too_small, .num_threads = num_threads});
+      EXPECT_THAT(message, HasSubstr("made up: "));
+      const std::string option = "--decoder-memory ";
+      const size_t at = message.find(option);
+      ASSERT_NE(at, std::string::npos) << message;
+      const int64_t needed = std::stoll(message.substr(at + option.size()));
+      EXPECT_EQ(decoded(bytes, {.decoder = {.max_bytes = needed, .num_threads = num_threads}}),
+                whole);
+      EXPECT_NE(limit_of(bytes, {.max_bytes = needed - 1, .num_threads = num_threads}), "");
     }
   }
+  EXPECT_THAT(limit_of(needs_32k, {.max_bytes = 2'000}), HasSubstr("needs 32768 bytes"));
 }
 
-// How many bytes come before the exception, and the window that it asks for; -1: a limit, 0: none.
-struct Asked {
-  size_t num_bytes_before;
-  int64_t window_bytes;
-  bool operator==(const Asked&) const = default;
-};
-void PrintTo(const Asked& asked, std::ostream* out) {
-  *out << asked.num_bytes_before << " bytes, window " << asked.window_bytes;
-}
-Asked asked_of(const std::string& bytes, const WindowLimits& window) {
-  const auto source = decode(std::make_unique<StringSource>(bytes), "made up", {.window = window});
-  std::string buffer(1000, '\0');
-  size_t num_bytes = 0;
-  try {
-    while (const size_t got = source->read(buffer.data(), buffer.size())) num_bytes += got;
-  } catch (const NeedsLargerWindow& needed) {
-    return {num_bytes, needed.size_bytes};
-  } catch (const LimitExceeded& error) {
-    EXPECT_THAT(error.what(), HasSubstr("made up: "));
-    EXPECT_THAT(error.what(), HasSubstr("--decoder-memory"));
-    return {num_bytes, -1};
-  }
-  return {num_bytes, 0};
-}
-
-// A dictionary takes the memory that text has filled: what the header claims harms nobody.
-TEST(DecompressOne, XzDictionariesCountAsFarAsTheyAreFilled) {
-  const std::string text = some_text(1, 100'000);
-  const auto stream = [&](uint32_t dictionary_bytes, bool sizes_in_headers) {
-    return xz_blocks({"a", text, "b"}, {.block_sizes_in_headers = sizes_in_headers,
-                                        .claimed_dictionary_bytes = dictionary_bytes});
-  };
+TEST(DecompressOne, XzBlocksAreDecodedSideBySide) {
+  std::vector<std::string> texts;
+  std::string whole;
+  for (uint32_t i = 0; i < 8; ++i) whole += texts.emplace_back(some_text(i, 150'000));
   for (const bool sizes : {false, true}) {
-    EXPECT_EQ(decoded(stream(1 << 30, sizes)), "a" + text + "b");
-    const size_t before = sizes ? 1 : 1 + 80'000;
-    const WindowLimits small{.size_bytes = 80'000, .max_bytes = 1 << 20};
-    EXPECT_EQ(asked_of(stream(1 << 20, sizes), small), (Asked{before, 1 << 20}));
-    EXPECT_EQ(asked_of(stream(2 << 20, sizes), small), (Asked{before, -1}));
-    EXPECT_EQ(asked_of(stream(1 << 16, sizes), small), (Asked{text.size() + 2, 0}));
-    WindowLimits told = small;
-    told.longest_block_bytes = 100'000;
-    EXPECT_EQ(asked_of(stream(1 << 20, sizes), told), (Asked{sizes ? before : 0, 1 << 20}));
-    told.longest_block_bytes = 5;
-    EXPECT_EQ(asked_of(stream(1 << 20, sizes), told), (Asked{before, 1 << 20})) << "it lied";
+    const std::string one = xz_blocks(texts, {.block_sizes_in_headers = sizes});
+    const std::string bytes = one + std::string(8, '\0') + xz_blocks({}) + one;
+    for (const int num_threads : {1, 2, 7}) {
+      const DecodeOptions options{.decoder = {.num_threads = num_threads}};
+      EXPECT_EQ(decoded(bytes, options), whole + whole);
+      EXPECT_THAT(error_of([&] { decoded(bytes.substr(0, bytes.size() - 40'000), options); }),
+                  HasSubstr("compressed byte "));
+      std::string flipped = bytes;
+      flipped[one.size() / 2] ^= 0x10;
+      EXPECT_THAT(error_of([&] { decoded(flipped, options); }), HasSubstr("compressed byte "));
+    }
   }
-}
-
-TEST(DecompressOne, ZstdWindowsGrowByTwo) {
-  const std::string text = some_text(1, 100'000);
-  const std::string bytes =
-      zstd_of_unknown_size(text, true, 10) + zstd_of_unknown_size(text, true, 15);
-  EXPECT_EQ(asked_of(bytes, {.size_bytes = 1 << 12, .max_bytes = 1 << 15}),
-            (Asked{text.size(), 1 << 13}));
-  EXPECT_EQ(asked_of(bytes, {.size_bytes = 1 << 14, .max_bytes = (1 << 15) - 1}),
-            (Asked{text.size(), (1 << 15) - 1}));
-  EXPECT_EQ(asked_of(bytes, {.size_bytes = 1 << 14, .max_bytes = 1 << 14}),
-            (Asked{text.size(), -1}));
-  EXPECT_EQ(asked_of(bytes, {.size_bytes = 1 << 15, .max_bytes = 1 << 15}),
-            (Asked{2 * text.size(), 0}));
 }
 
 TEST(DecompressOne, ReadsXzWithFiltersAndAllChecks) {

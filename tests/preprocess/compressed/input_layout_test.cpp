@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "indexed_dataset/base/process/exit_code.h"
-#include "preprocess/web/open_input.h"
+#include "preprocess/inputs/input_list.h"
 #include "tests/preprocess/compressed/byte_sources.h"
 #include "tests/preprocess/compressed/compressors.h"
 #include "tests/temporary_folder.h"
@@ -110,8 +110,8 @@ TEST_F(Layouts, PlainFilesAreCutAnywhere) {
   EXPECT_EQ(empty.file_bytes, 0);
 }
 
-TEST_F(Layouts, GzipAndBzip2AreOnePart) {
-  for (const auto compress : {gzip, bzip2}) {
+TEST_F(Layouts, GzipBzip2AndXzAreOnePart) {
+  for (const auto compress : {gzip, bzip2, xz}) {
     const InputLayout layout = expect_text(compress("one\n") + compress("two\n"), "one\ntwo\n");
     EXPECT_FALSE(layout.cut_anywhere);
     EXPECT_THAT(layout.part_begins, ElementsAre(0));
@@ -226,91 +226,13 @@ TEST_F(Layouts, TheSearchForZstdFramesEndsAtLargeFramesAndAfterItsReads) {
   EXPECT_EQ(expect_text(frame + unknown + frame, "a\n" + large + "a\n").part_begins.size(), 3u);
 }
 
-TEST_F(Layouts, XzPartsAreBlocksOfSeveralStreamsWithPadding) {
-  const auto texts = some_texts(12);
-  const std::string padding(8, '\0');
-  std::string bytes, text;
-  for (int stream = 0; stream < 4; ++stream) {
-    XzOptions options;
-    options.check =
-        std::array{LZMA_CHECK_CRC64, LZMA_CHECK_CRC32, LZMA_CHECK_SHA256, LZMA_CHECK_NONE}[stream];
-    options.delta = stream == 1;
-    options.x86 = stream == 2;
-    options.block_sizes_in_headers = stream % 2 == 0;
-    bytes += xz_blocks(texts, options) + (stream % 2 == 1 ? padding : "") + xz_blocks({});
-    text += joined(texts);
-  }
-  const InputLayout layout = expect_text(bytes + padding, text);
-  EXPECT_EQ(layout.format, "xz");
-  EXPECT_EQ(layout.part_begins.size(), 4 * 12u + 4) << "each block, and each empty stream";
-  const InputLayout gathered = expect_text(bytes, text, {.min_part_bytes = 30000});
-  EXPECT_GT(gathered.part_begins.size(), 4u);
-  EXPECT_LT(gathered.part_begins.size(), layout.part_begins.size());
-}
-
-TEST_F(Layouts, XzFilesWithoutSoundIndexesAreOnePart) {
-  const auto texts = some_texts(5);
-  const std::string good = xz_blocks(texts);
-  std::vector<std::string> bad = {good.substr(0, good.size() - 1), good + "x", good + '\0',
-                                  good + "garbage!",
-                                  "\xFD"
-                                  "7zXZ" +
-                                      std::string(1000, '\0')};
-  for (const size_t back : {1, 3, 5, 9, 12, 14, 20}) {  // footer and index
-    std::string flipped = good;
-    flipped[flipped.size() - back] ^= 0x10;
-    bad.push_back(flipped);
-  }
-  for (const std::string& bytes : bad) {
-    write(bytes);
-    const InputLayout layout = input_layout(path_, kEveryPart);
-    EXPECT_THAT(layout.part_begins, ElementsAre(0));
-    EXPECT_THAT(error_of_parts(layout), HasSubstr("compressed byte "));
-  }
-}
-
-TEST_F(Layouts, XzIndexesThatLieCannotMakeOtherBytes) {
-  const std::vector<std::string> texts = {some_text(1, 5000), some_text(2, 7000),
-                                          some_text(3, 6000)};
-  std::vector<XzBlockSize> sizes;
-  xz_blocks(texts, {}, nullptr, &sizes);
-  const auto lie = [&](int block, int unpadded, int uncompressed) {
-    auto lying = sizes;
-    lying[block].unpadded += unpadded;
-    lying[block].uncompressed += uncompressed;
-    return lying;
-  };
-  auto swapped = sizes;
-  std::swap(swapped[0], swapped[1]);
-  auto merged = sizes;
-  merged[1].unpadded += (sizes[2].unpadded + 3) / 4 * 4;
-  merged.pop_back();
-  auto huge = lie(0, 0, 0);
-  huge[0].unpadded = LZMA_VLI_MAX / 4;
-  for (const auto& lying :
-       {lie(0, 4, 0), lie(1, -4, 0), lie(2, 40, 0), lie(0, 0, 1), swapped, merged, huge}) {
-    write(xz_blocks(texts, {}, &lying));
-    const InputLayout layout = input_layout(path_, kEveryPart);
-    try {
-      EXPECT_EQ(read_parts(layout), joined(texts));
-    } catch (const std::runtime_error& error) {
-      EXPECT_THAT(error.what(), HasSubstr("compressed byte "));
-    }
-    EXPECT_THROW(read_range(layout, 0, layout.file_bytes), std::runtime_error)
-        << "read as a whole, index and blocks are compared";
-  }
-}
-
 // Every part of a file with one flipped bit, or cut off, gives an error or the right text.
 class DamagedLayouts : public Layouts, public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(DamagedLayouts, AreDetected) {
   const auto texts = some_texts(6, 40000);
   const std::string text = joined(texts);
-  const bool is_xz = std::string(GetParam()) == "xz";
-  const std::string good = is_xz                                ? xz_blocks(texts)
-                           : std::string(GetParam()) == "pzstd" ? pzstd(texts)
-                                                                : zstd_seekable(texts);
+  const std::string good = std::string(GetParam()) == "pzstd" ? pzstd(texts) : zstd_seekable(texts);
   std::mt19937 random(9);
   for (int round = 0; round < 300; ++round) {
     std::string bytes = good;
@@ -347,7 +269,7 @@ TEST_P(DamagedLayouts, AreDetected) {
     EXPECT_THAT(error, HasSubstr("compressed byte ")) << size;
   }
 }
-INSTANTIATE_TEST_SUITE_P(Formats, DamagedLayouts, ::testing::Values("xz", "seekable", "pzstd"),
+INSTANTIATE_TEST_SUITE_P(Formats, DamagedLayouts, ::testing::Values("seekable", "pzstd"),
                          [](const auto& tested) { return std::string(tested.param); });
 
 TEST_F(Layouts, AFileThatChangesDuringTheRunIsRefused) {

@@ -43,9 +43,8 @@ class BothJsonReaders {
     for (size_t k = 0; k < num_keys_; ++k) {
       std::vector<std::string> expected, found;
       const auto add_to = [](std::vector<std::string>& texts) {
-        return [&texts](const TextPiece& piece) {
-          if (piece.is_first) texts.emplace_back();
-          texts.back() += piece.text;
+        return [&texts](std::string_view text) {
+          texts.emplace_back(text);
           return true;
         };
       };

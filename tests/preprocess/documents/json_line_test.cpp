@@ -15,8 +15,8 @@ LineProblem problem_of(const std::string& line) { return parse(line).problem; }
 
 std::vector<std::string> texts_of(JsonLineParser& parser) {
   std::vector<std::string> texts;
-  parser.each_text(0, [&](const TextPiece& piece) {
-    texts.emplace_back(piece.text);
+  parser.each_text(0, [&](std::string_view text) {
+    texts.emplace_back(text);
     return true;
   });
   return texts;

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "preprocess/inputs/input_list.h"
 #include "preprocess/stream/line_chunks.h"
-#include "preprocess/web/open_input.h"
 #include "tests/preprocess/documents/both_json_readers.h"
 
 namespace weft {

@@ -60,7 +60,7 @@ TEST_F(TokenizeChunk, AStringIsADocumentOfOneSequence) {
   EXPECT_THAT(tokens(), ElementsAre(kA, kB, kEnd, kA, kEnd));
   EXPECT_THAT(output.sequence_lengths, ElementsAre(3, 2));
   EXPECT_THAT(output.document_sequences, ElementsAre(1, 0, 1));
-  EXPECT_THAT(output.line_offsets, ElementsAre(1000, 1014, 1031));
+  EXPECT_THAT(output.locators, ElementsAre(1000, 1014, 1031));
   EXPECT_EQ(result_.num_documents, 3);
   EXPECT_EQ(result_.num_empty_documents, 1);
   EXPECT_EQ(result_.num_tokens, 5);
@@ -90,7 +90,7 @@ TEST_F(TokenizeChunk, EmptyDocumentsMayBeLeftOut) {
       tokenize("{\"text\":[]}\n{\"text\":\"\"}\n{\"text\":[\"\",\"b\"]}\n").outputs[0];
   EXPECT_THAT(tokens(), ElementsAre(kB));
   EXPECT_THAT(output.document_sequences, ElementsAre(1));
-  EXPECT_THAT(output.line_offsets, ElementsAre(1024));
+  EXPECT_THAT(output.locators, ElementsAre(1024));
   EXPECT_EQ(result_.num_documents, 3);
   EXPECT_EQ(result_.num_empty_documents, 2);
 }
@@ -130,7 +130,7 @@ TEST_F(TokenizeChunk, LargeChunksAreTheSameAsTheirLines) {
     }
     const auto& output = tokenize(text).outputs[0];
     EXPECT_EQ(output.sequence_lengths, lengths);
-    EXPECT_EQ(output.line_offsets, offsets);
+    EXPECT_EQ(output.locators, offsets);
     EXPECT_EQ(result_.bad_line_counts.by_problem[static_cast<size_t>(LineProblem::kInvalidUtf8)],
               result_.num_lines - std::ssize(lengths));
   }
@@ -142,20 +142,19 @@ TEST_F(TokenizeChunk, TheNextChunkStartsAfresh) {
   EXPECT_THAT(tokens(), IsEmpty());
   EXPECT_THAT(result_.outputs[0].sequence_lengths, IsEmpty());
   EXPECT_THAT(result_.outputs[0].document_sequences, IsEmpty());
-  EXPECT_THAT(result_.outputs[0].line_offsets, IsEmpty());
+  EXPECT_THAT(result_.outputs[0].locators, IsEmpty());
   EXPECT_EQ(result_.num_lines, 0);
   EXPECT_THAT(result_.bad_lines, IsEmpty());
 }
 
-// Long texts are tokenized in pieces, cut at spaces between letters or digits: not beside escapes,
-// and not at all where there are none.
-TEST_F(TokenizeChunk, LongTextsInPiecesGiveTheTokensOfTheWhole) {
+// Lines of over 1 MiB take another way through the parser.
+TEST_F(TokenizeChunk, LongTextsGiveTheTokensOfTheirText) {
   std::mt19937 random(7);
   const std::vector<std::string> words = {"ab", "b",     " ",  "  ", R"(\n )",         "x9",
                                           ".",  R"(\")", "'s", "e ", R"(\ud83d\ude00)"};
   for (const bool has_spaces : {true, false}) {
     std::string raw;
-    while (raw.size() < 5 * kTextPieceBytes) {
+    while (raw.size() < 3 * kMaxDomLineBytes) {
       raw += words[random() % words.size()];
       if (has_spaces) {
         if (random() % 3 == 0) raw += " ";

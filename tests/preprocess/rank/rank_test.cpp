@@ -32,7 +32,8 @@ class FailingSync : public ForkedRuns {
 
 TEST_F(FailingSync, NothingIsToldAfterIt) {
   add_input("a.jsonl", 20'000, 1);
-  const WorkPlan plan = plan_work(config_.inputs, config_.task_bytes);
+  const WorkPlan plan =
+      plan_work(make_inputs(config_.inputs), config_.task_bytes, std::atomic<bool>{false});
   RankOptions options = config_;
   options.num_workers = 2;
   options.sync_interval = std::chrono::milliseconds(0);
@@ -44,7 +45,7 @@ TEST_F(FailingSync, NothingIsToldAfterIt) {
     Recorder ledger(plan);
     RunFiles files(out_folder_, 1, TokenType::kUInt16);
     set_io_fault(n, EIO);
-    Rank rank(options, plan, vocabulary_, files, ledger, [](const std::string&) {});
+    Rank rank(options, plan, vocabulary_, files, ledger);
     has_failed = false;
     try {
       rank.run([] { return false; }, [] {});

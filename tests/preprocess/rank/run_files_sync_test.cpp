@@ -19,7 +19,7 @@ class Sync : public ::testing::Test {
   static std::vector<Batch::Output> a_document() {
     Batch::Output output;
     output.document_sequences = {1};
-    output.line_offsets = {0};
+    output.locators = {0};
     output.sequence_lengths = {3};
     output.tokens_16 = {1, 2, 3};
     return {output, output};

@@ -28,7 +28,7 @@ class Spilling : public ::testing::Test {
     for (int i = 0; i < num_documents; ++i) {
       const auto num_sequences = static_cast<int32_t>(random_() % 3);
       output.document_sequences.push_back(num_sequences);
-      output.line_offsets.push_back(offset_ += random_() % 100);
+      output.locators.push_back(offset_ += random_() % 100);
       if (has_origins_) output.origins.push_back(origin_of(std::to_string(random_() % 1000)));
       for (int32_t s = 0; s < num_sequences; ++s) {
         const auto length = static_cast<int32_t>(random_() % 20 + 1);
@@ -115,7 +115,7 @@ TEST_F(Spilling, GivesTheSameFilesForALongDocument) {
   RunFiles files(direct, 1, TokenType::kInt32), spill_files(spilled, 1, TokenType::kInt32);
   std::vector<Output> outputs(1);
   outputs[0].document_sequences = {3};
-  outputs[0].line_offsets = {5};
+  outputs[0].locators = {5};
   for (const int32_t length : {1'000'000, 1, 500'000}) {
     for (int32_t i = 0; i < length; ++i) outputs[0].tokens_32.push_back(i ^ length);
     outputs[0].sequence_lengths.push_back(length);

@@ -42,7 +42,7 @@ class Crashes {
   int64_t chance(int64_t n) { return std::uniform_int_distribution<int64_t>(0, n - 1)(random_); }
 
   ChunkPtr chunk(int64_t idx, int64_t first_chunk) {
-    auto made = std::make_unique<Chunk>();
+    auto made = std::make_shared<Chunk>();
     made->idx = idx;
     const int64_t number = first_chunk + idx;
     made->ends_task = number == num_chunks_;
@@ -55,7 +55,7 @@ class Crashes {
     for (int64_t document = begin; document < end; ++document) {
       output.sequence_lengths.push_back(1);
       output.document_sequences.push_back(1);
-      output.line_offsets.push_back(document);
+      output.locators.push_back(document);
     }
     made->batch.num_documents = end - begin;
     return made;
@@ -125,11 +125,11 @@ class Crashes {
   void write(const TaskOutput::PlacedBatch& batch) {
     int64_t place = batch.spilled_at >= 0 ? -1 : batch.place.datasets[0].num_documents;
     if (batch.spilled_at >= 0) {
-      spill_[{num_lives_, batch.spilled_at}] = {batch.tokens.outputs[0].line_offsets,
+      spill_[{num_lives_, batch.spilled_at}] = {batch.tokens.outputs[0].locators,
                                                 batch.spilled_at + batch.spilled_bytes};
       return;
     }
-    for (const int64_t document : batch.tokens.outputs[0].line_offsets) placed_[place++] = document;
+    for (const int64_t document : batch.tokens.outputs[0].locators) placed_[place++] = document;
   }
 
   // Returns the documents that the first bytes of the spill files hold.
@@ -188,7 +188,7 @@ TEST(TaskOutput, NoDocumentIsLostOrMisplacedWhenItCrashesAtAnyTime) {
 TEST(TaskOutput, ChunksComeOutInOrder) {
   TaskOutput task(Task{}, {}, 1, 1);
   for (const int64_t idx : {2, 0, 3, 1}) {
-    auto chunk = std::make_unique<Chunk>();
+    auto chunk = std::make_shared<Chunk>();
     chunk->idx = idx;
     task.put(std::move(chunk));
   }

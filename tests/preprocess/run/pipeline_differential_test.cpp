@@ -18,10 +18,7 @@ class Differential : public ForkedRuns {
     config_.task_bytes = one_of<int64_t>({150, 700, 5'000, 100'000, int64_t{1} << 25});
     config_.chunk_bytes = one_of<size_t>({100, 3'000, 70'000, size_t{1} << 20});
     config_.max_held_bytes_per_worker = one_of<int64_t>({1, 10'000, int64_t{1} << 25});
-    config_.long_line_bytes = one_of<size_t>({1, 5'000, size_t{1} << 24});
     config_.sync_interval = std::chrono::milliseconds(one_of({0, 1, 1000}));
-    config_.windows.reset();
-    if (random_() % 2 == 0) config_.windows = {.total = 8 << 20, .max = 8 << 20, .free = 1 << 10};
   }
   std::string sizes() const {
     return std::to_string(config_.num_workers) + " workers, tasks of " +

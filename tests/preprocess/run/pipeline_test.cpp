@@ -263,8 +263,8 @@ TEST_F(Pipeline, EveryFailingCallEndsTheRunWithoutACompletePair) {
   }
 }
 
-// Lines that need the permit, and some that do not.
-TEST_F(Pipeline, LongLinesWaitForEachOther) {
+// Lines of many chunks, and some that share one.
+TEST_F(Pipeline, LinesMayBeLongerThanChunks) {
   std::string input;
   Texts expected;
   for (int i = 0; i < 40; ++i) {
@@ -277,7 +277,6 @@ TEST_F(Pipeline, LongLinesWaitForEachOther) {
   }
   write_input(input);
   config_.chunk_bytes = 1 << 10;
-  config_.long_line_bytes = 1 << 14;
   for (const int workers : {1, 2, 7}) {
     config_.num_workers = workers;
     run();

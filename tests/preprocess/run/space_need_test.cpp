@@ -16,10 +16,20 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
+class InputOfFormat final : public Input {
+ public:
+  explicit InputOfFormat(const std::string& format) : Input("input") { layout_.format = format; }
+  std::string key() const override { return ""; }
+  void look(const std::atomic<bool>&) override {}
+  std::unique_ptr<ByteSource> open(int64_t, int64_t, const std::atomic<bool>&,
+                                   const DecodeOptions&) const override {
+    return nullptr;
+  }
+};
+
 WorkPlan plan_of(const std::string& format, int64_t num_bytes) {
   WorkPlan plan;
-  plan.layouts.emplace_back();
-  plan.layouts.back().format = format;
+  plan.inputs.push_back(std::make_shared<InputOfFormat>(format));
   plan.tasks = {{0, 0, 0, num_bytes / 2}, {1, 0, num_bytes / 2, num_bytes}};
   return plan;
 }

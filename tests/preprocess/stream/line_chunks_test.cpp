@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <random>
 #include <string>
-#include <thread>
 
 namespace weft {
 namespace {
@@ -104,7 +102,7 @@ TEST(LineChunks, DoNotDependOnChunksOrReads) {
 std::vector<int64_t> chunk_begins(const std::string& text, size_t begin, size_t piece,
                                   size_t chunk_bytes, size_t max_line_bytes) {
   PieceSource source(text.substr(begin), piece);
-  LineChunker chunker(source, chunk_bytes, max_line_bytes, nullptr, static_cast<int64_t>(begin));
+  LineChunker chunker(source, chunk_bytes, max_line_bytes, static_cast<int64_t>(begin));
   std::vector<int64_t> begins;
   for (LineChunk chunk; chunker.next(chunk);) begins.push_back(chunk.offset_bytes);
   return begins;
@@ -143,32 +141,6 @@ TEST(LineChunks, HoldALineOverTheLimitOnlyInPart) {
   ASSERT_TRUE(chunker.next(chunk));
   EXPECT_EQ(chunk.text(), "end\n");
   EXPECT_EQ(chunk.offset_bytes, (1 << 22) + 1);
-}
-
-// So that the memory of grown chunks does not depend on how many workers there are.
-TEST(LineChunks, GrownChunksWaitForEachOther) {
-  const std::string line = std::string(100, 'x') + "\n", text = line + line + line;
-  PieceSource source(text, 50);
-  LongLineGate gate(1 << 20, /*max_large_chunks=*/1);
-  LineChunker chunker(source, 16, 1000, &gate);
-  LineChunk first, second, third;
-  ASSERT_TRUE(chunker.next(first));
-  ASSERT_NE(first.large_chunk_permit, nullptr);
-  std::atomic<bool> has_second{false};
-  std::thread reader([&] {
-    EXPECT_TRUE(chunker.next(second));
-    has_second = true;
-    EXPECT_THROW(chunker.next(third), ReadCancelled);
-  });
-  // It waits, or has a chunk that it should have waited for.
-  while (gate.num_waiting() == 0 && !has_second) std::this_thread::yield();
-  EXPECT_FALSE(has_second);
-  first.drop_grown();
-  EXPECT_EQ(first.buffer.capacity(), 0u);
-  while (!has_second) std::this_thread::yield();
-  EXPECT_EQ(second.text(), line);
-  gate.close();
-  reader.join();
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "indexed_dataset/base/process/exit_code.h"
-#include "preprocess/ledger/work_plan.h"
+#include "preprocess/inputs/work_plan.h"
 #include "preprocess/rank/task_reader.h"
 #include "tests/preprocess/compressed/compressors.h"
 #include "tests/temporary_folder.h"
@@ -158,19 +158,20 @@ class TaskReading : public ::testing::Test {
   void write_input(const std::string& bytes) { std::ofstream(path_, std::ios::binary) << bytes; }
   // Reads task by task; begins each chunk anew where `restart` says so.
   std::string read_tasks(int64_t task_bytes, size_t chunk_bytes, std::mt19937* random) {
-    const WorkPlan plan = plan_work({path_}, task_bytes);
-    num_tasks_ = std::ssize(plan.tasks);
     const std::atomic<bool> cancelled{false};
-    LongLineGate gate(1 << 20);
-    WindowBudget windows({.total = 1 << 20, .max = 1 << 20, .free = 1024});
+    const WorkPlan plan = plan_work(make_inputs({path_}), task_bytes, cancelled);
+    num_tasks_ = std::ssize(plan.tasks);
     RankOptions options;
     options.chunk_bytes = chunk_bytes;
     std::string text;
     int64_t range_bytes = 0;
     for (const Task& task : plan.tasks) {
       int64_t next = 0;
-      auto reader =
-          std::make_unique<TaskReader>(plan, task, next, options, gate, windows, cancelled);
+      const auto open = [&] {
+        return std::make_unique<TaskReader>(plan.input_of(task), task, next, options,
+                                            DecodeOptions{}, cancelled);
+      };
+      auto reader = open();
       LineChunk chunk;
       while (reader->next(chunk)) {
         // Where the text stands in its task: the lines begin behind the earlier tasks' bytes.
@@ -178,9 +179,7 @@ class TaskReading : public ::testing::Test {
         text += chunk.text();
         next = reader->next_offset_bytes();
         if (random != nullptr && (*random)() % 2 == 0) {
-          reader.reset();  // releases its window
-          reader =
-              std::make_unique<TaskReader>(plan, task, next, options, gate, windows, cancelled);
+          reader = open();
         }
       }
       range_bytes += reader->num_range_bytes();

@@ -10,7 +10,7 @@
 #include <stdexcept>
 
 #include "indexed_dataset/base/process/exit_code.h"
-#include "preprocess/web/open_input.h"
+#include "preprocess/inputs/input_list.h"
 #include "tests/preprocess/compressed/compressors.h"
 #include "tests/temporary_folder.h"
 

@@ -5,6 +5,7 @@ usage: bad_http_server.py WHOLE [CERTIFICATE KEY]
 Writes the file it serves (300 kB of random bytes, or $CONTENT) to WHOLE, prints its port. Logs to stderr, after each answer:
 PATH RANGE IF-RANGE AUTHORIZATION NUM_BODY_BYTES, with '-' for what is absent.
 """
+import gzip
 import http.server
 import os
 import random
@@ -127,6 +128,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if mode == "wrongrange" and is_partial and n > 1:
             begin, end = 7, end + 7 - begin
         body = content[begin:end]
+        if mode == "encoded":
+            body = gzip.compress(body)
         self.send_response(206 if is_partial else 200)
         if is_partial:
             total = 9 * 10**18 if mode == "huge" else len(content)
@@ -135,6 +138,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send_header("ETag", etag)
         if mode == "dated":
             self.send_header("Last-Modified", LAST_MODIFIED)
+        if mode == "encoded":
+            self.send_header("Content-Encoding", "gzip")
         length = len(body)
         if mode == "long" and n <= 3:  # more is promised than comes
             length += 1000

@@ -74,6 +74,18 @@ for ((n = 1; ; ++n)); do
 done
 [ $n -gt 8 ] && [ -e fault ] || fail "only $n calls"
 
+# --- the network fails, and then the disk: the network's error stays the first one
+for ((n = 1; ; ++n)); do
+  [ $n -lt 100 ] || fail "no call of the end failed"
+  code=0
+  WEFT_IO_FAIL_AT=$n "$data" download "$at/always" --output both --allow-http --attempts 1 >log_of_both 2>&1 || code=$?
+  rm -f both.part*
+  if grep -q 'nor can what has come be kept' log_of_both; then
+    [ $code = 7 ] || fail "the disk's error hides the network's: exit $code"
+    break
+  fi
+done
+
 # --- a link planted under the name of the part
 echo precious >victim
 ln -s "$PWD/victim" linked.part

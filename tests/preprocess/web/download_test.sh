@@ -52,12 +52,13 @@ expect 7 '/to: Protocol "file"' get 'to?url=file:///etc/passwd'
 expect 6 'expected 0000' get unlike --sha256 "$(printf '0%.0s' $(seq 64))"
 expect 7 '(after 3 attempts)' get always --attempts 2
 expect 7 'has changed' get changing --attempts 2
+expect 7 'Content-Encoding gzip' get encoded
 expect 7 'headers' get manyheaders
 expect 9 'longer than the limit of 1000000 bytes' get endless --max-bytes 1_000_000
 expect 9 'longer than the limit of 1099511627776 bytes' get huge
 expect 9 'longer than the limit of 299999 bytes' get plain --overwrite --max-bytes 299_999
 is_whole plain
-for name in missing loop to unlike always changing manyheaders endless huge; do
+for name in missing loop to unlike always changing encoded manyheaders endless huge; do
   [ -z "$(ls $name* 2>/dev/null)" ] || fail "a failed download left $(ls $name*)"
 done
 expect 7 'not resolve' "$data" download https://name.invalid/x --output x

@@ -54,25 +54,9 @@ TEST(Url, CredentialsDoNotTellFilesApartAndOtherParametersDo) {
     EXPECT_NE(named(version + "&" + first), named("versionId=8&" + std::string(first)));
   }
   // Without a signature these are parameters like others.
-  for (const char* name : {"Expires", "sr", "st", "Policy", "response-type", "AccessKeyId", "x-id",
-                           "Signature", "sig=a&se", "x-oss-signature=a&x-oss-process"})
+  for (const char* name :
+       {"Expires", "sr", "st", "Policy", "response-type", "AccessKeyId", "x-id", "token"})
     EXPECT_NE(named(name + std::string("=1")), named(name + std::string("=2"))) << name;
-}
-
-// A token may name a file; on the hosts that are known for it, it is a credential.
-TEST(Url, ATokenTellsFilesApartExceptOnHostsWhereItIsACredential) {
-  const auto are_same = [](const std::string& path) {
-    return url_without_secrets("https://" + path + "=a") ==
-           url_without_secrets("https://" + path + "=b");
-  };
-  for (const char* path : {"h/get?token", "h/get?access_token", "h/get?rlkey", "github.io/f?token",
-                           "raw.githubusercontent.com.evil/f?token", "xzenodo.org/f?token"})
-    EXPECT_FALSE(are_same(path)) << path;
-  for (const char* path :
-       {"raw.githubusercontent.com/o/r/main/f?token", "RAW.githubusercontent.com/f?token",
-        "firebasestorage.googleapis.com/v0/b/x/o/f?alt=media&token", "zenodo.org/f?token",
-        "www.googleapis.com/f?access_token", "www.dropbox.com/scl/fi/x/f?rlkey"})
-    EXPECT_TRUE(are_same(path)) << path;
 }
 
 TEST(DownloadState, ComesBackAsItWasWritten) {

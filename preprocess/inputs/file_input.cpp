@@ -1,0 +1,90 @@
+#include "preprocess/inputs/file_input.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+
+#include "preprocess/compressed/input_layout.h"
+
+namespace weft {
+namespace {
+
+[[noreturn]] void fail(const std::string& path, const char* what) {
+  throw std::system_error(errno, std::generic_category(), path + ": " + what);
+}
+
+struct stat status_of(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) fail(path, "cannot stat");
+  return status;
+}
+
+// False for files whose size is not where their bytes end, as those of /proc (which say 0), of /sys
+// (a page) and of some FUSE file systems.
+bool tells_its_size(const std::string& path, int64_t size_bytes) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) fail(path, "cannot open");
+  char byte = 0;
+  const ssize_t got = ::pread(fd, &byte, 1, std::max<int64_t>(size_bytes - 1, 0));
+  const int error = errno;
+  ::close(fd);
+  errno = error;
+  if (got < 0) fail(path, "reading failed");
+  return got == (size_bytes > 0 ? 1 : 0);
+}
+
+InputIdentity identity_of(const struct stat& status) {
+  const auto text_of = [](const timespec& time) {
+    return std::to_string(time.tv_sec) + "." + std::to_string(time.tv_nsec);
+  };
+  return {"changed " + text_of(status.st_mtim), status.st_size, text_of(status.st_ctim)};
+}
+
+}  // namespace
+
+std::string key_of_path(const std::string& path) {
+  if (path == "-" || path == "/dev/stdin" || path == "/dev/fd/0" || path == "/proc/self/fd/0")
+    return kStandardInputKey;
+  struct stat status {
+  }, input{};
+  if (::stat(path.c_str(), &status) != 0) return "";
+  // Bytes that were read from a pipe are gone, whatever name it was read by.
+  const bool is_pipe = S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode);
+  if (is_pipe && ::fstat(STDIN_FILENO, &input) == 0 && input.st_dev == status.st_dev &&
+      input.st_ino == status.st_ino) {
+    return kStandardInputKey;
+  }
+  return "file " + std::to_string(status.st_dev) + " " + std::to_string(status.st_ino);
+}
+
+int FileInput::opening_error() const {
+  struct stat status {};
+  if (::stat(name().c_str(), &status) != 0 || ::access(name().c_str(), R_OK) != 0) return errno;
+  return S_ISDIR(status.st_mode) ? EISDIR : 0;
+}
+
+void FileInput::look(const std::atomic<bool>&) {
+  const struct stat status = status_of(name());
+  identity_ = {};
+  if (S_ISREG(status.st_mode) && !tells_its_size(name(), status.st_size)) return be_stream();
+  identity_ = identity_of(status);
+  layout_ = input_layout(name());
+}
+
+bool FileInput::has_changed() const {
+  return !identity_.version.empty() && identity_of(status_of(name())) != identity_;
+}
+
+std::unique_ptr<ByteSource> FileInput::open(int64_t begin, int64_t end,
+                                            const std::atomic<bool>& cancelled,
+                                            const DecodeOptions& options) const {
+  if (layout_.file_bytes < 0) return decode(open_file(name(), cancelled), name(), options);
+  return open_input_range(name(), layout_, begin, end < 0 ? layout_.file_bytes : end, cancelled,
+                          options);
+}
+
+}  // namespace weft
