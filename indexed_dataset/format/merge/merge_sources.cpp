@@ -101,7 +101,7 @@ Crc32 SourcesMerge::write(const std::filesystem::path& path, int num_threads,
                   source_entry_at(part->documents_before + first, has_origins_));
   });
   file.close();
-  seal_source_map(path, num_documents_, inputs_, input_parts_, has_origins_);
+  seal_source_map(path, num_documents_, inputs_, input_parts_, has_origins_, locators_);
   Crc32 entries;
   for (const Piece& piece : pieces) entries.append(piece.crc);
   return entries;
@@ -111,12 +111,14 @@ std::string SourcesMerge::add(OnePart one) {
   std::map<std::string, int> num_seen;
   for (size_t i = 0; i < one.map.inputs().size(); ++i) {
     const std::string& input = one.map.inputs()[i];
-    const auto [place, is_new] = index_of_input_.emplace(std::pair(input, num_seen[input]++),
-                                                         static_cast<uint32_t>(inputs_.size()));
+    const Locator locator = one.map.locators()[i];
+    const auto [place, is_new] = index_of_input_.emplace(
+        std::tuple(input, locator, num_seen[input]++), static_cast<uint32_t>(inputs_.size()));
     if (is_new) {
       inputs_.push_back(input);
+      locators_.push_back(locator);
       merged_inputs_.emplace_back();
-      footer_bytes_ += static_cast<int64_t>(input.size()) + 160;  // with a part's numbers
+      footer_bytes_ += static_cast<int64_t>(input.size()) + 180;  // with a part's numbers
     }
     const auto shift_bytes = merged_inputs_[place->second].add(one.map.parts()[i]);
     if (!shift_bytes) return input;

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -62,9 +63,11 @@ class SourcesMerge {
 
   std::vector<OnePart> parts_;
   std::vector<std::string> inputs_;
+  Locators locators_;                       // beside inputs_
   std::vector<MergedInput> merged_inputs_;  // beside inputs_
   InputParts input_parts_;
-  std::map<std::pair<std::string, int>, uint32_t> index_of_input_;  // by name and how many before
+  // By name, what its locators are, and how many of the name came before.
+  std::map<std::tuple<std::string, Locator, int>, uint32_t> index_of_input_;
   int64_t num_documents_ = 0, footer_bytes_ = 32;
   bool has_origins_ = false;  // true if any part has origins; those of the others are empty then
 };

@@ -49,13 +49,23 @@ InputPart part_of(const Json& json) {
   return part;
 }
 
+constexpr const char* kLocatorNames[] = {"byte", "row"};
+
+Locator locator_of(const std::string& name) {
+  const auto* const found = std::find(std::begin(kLocatorNames), std::end(kLocatorNames), name);
+  if (found == std::end(kLocatorNames)) throw std::runtime_error("no locator is called " + name);
+  return static_cast<Locator>(found - std::begin(kLocatorNames));
+}
+
 std::vector<std::string> parse_footer(std::string_view text, uint64_t num_inputs,
-                                      const std::filesystem::path& path, InputParts& parts) {
+                                      const std::filesystem::path& path, InputParts& parts,
+                                      Locators& locators) {
   std::vector<std::string> inputs;
   try {
     const Json footer = parse_json<Json>(text);
     for (const Json& input : footer.at("inputs")) {
       inputs.push_back(input.at("path").get<std::string>());
+      locators.push_back(locator_of(input.at("locator").get<std::string>()));
       parts.emplace_back();
       if (input.contains("part")) parts.back() = part_of(input["part"]);
     }
@@ -91,10 +101,12 @@ void subtract_from_source_offset(std::byte* entry, int64_t num_bytes) {
 }
 
 SourceMapFrame source_map_frame(int64_t num_documents, const std::vector<std::string>& inputs,
-                                const InputParts& parts, bool has_origins) {
+                                const InputParts& parts, bool has_origins,
+                                const Locators& locators) {
   Json list = Json::array();
   for (size_t i = 0; i < inputs.size(); ++i) {
-    list.push_back({{"path", inputs[i]}});
+    const Locator locator = locators.empty() ? Locator::kByte : locators.at(i);
+    list.push_back({{"path", inputs[i]}, {"locator", kLocatorNames[static_cast<size_t>(locator)]}});
     if (i < parts.size() && parts[i]) list.back()["part"] = part_json(*parts[i]);
   }
   const Json footer = {{"inputs", list}};
@@ -103,8 +115,8 @@ SourceMapFrame source_map_frame(int64_t num_documents, const std::vector<std::st
 
   std::byte header[kSourceHeaderBytes] = {};
   std::memcpy(header, kSourcesMagic.data(), kSourcesMagic.size());
-  store_number(header + kSourcesVersionAt,
-               has_origins ? kSourcesVersionWithOrigins : kSourcesVersion);
+  store_number(header + kSourcesVersionAt, kSourcesVersion);
+  store_number(header + kHasOriginsAt, static_cast<uint32_t>(has_origins));
   store_number(header + kNumSourcesAt, static_cast<uint64_t>(num_documents));
   store_number(header + kNumInputsAt, static_cast<uint64_t>(inputs.size()));
   store_number(header + kFooterBytesAt, static_cast<uint64_t>(text.size()));
@@ -113,8 +125,9 @@ SourceMapFrame source_map_frame(int64_t num_documents, const std::vector<std::st
 
 void seal_source_map(const std::filesystem::path& path, int64_t num_documents,
                      const std::vector<std::string>& inputs, const InputParts& parts,
-                     bool has_origins) {
-  const auto [header, footer] = source_map_frame(num_documents, inputs, parts, has_origins);
+                     bool has_origins, const Locators& locators) {
+  const auto [header, footer] =
+      source_map_frame(num_documents, inputs, parts, has_origins, locators);
   OutputFile file(path, /*keep=*/true);
   const int64_t footer_at = source_entry_at(num_documents, has_origins);
   if (num_documents > 0 && file.size_bytes() < footer_at) {
@@ -141,11 +154,13 @@ SourceMap::SourceMap(const std::filesystem::path& path) : path_(path), file_(pat
               "is truncated: " + std::to_string(bytes.size()) + " bytes, the header alone has 64");
   }
   const auto version = load_number<uint32_t>(bytes.data() + kSourcesVersionAt);
-  if (version != kSourcesVersion && version != kSourcesVersionWithOrigins) {
-    throw_bad(path,
-              "has version " + std::to_string(version) + " at byte 8; only 1 and 2 are known");
+  if (version != kSourcesVersion) {
+    throw_bad(path, "has version " + std::to_string(version) + " at byte 8; only " +
+                        std::to_string(kSourcesVersion) + " is known");
   }
-  has_origins_ = version == kSourcesVersionWithOrigins;
+  const auto has_origins = load_number<uint32_t>(bytes.data() + kHasOriginsAt);
+  if (has_origins > 1) throw_bad(path, "is damaged at byte 12");
+  has_origins_ = has_origins == 1;
   const auto entry_bytes = static_cast<uint64_t>(source_entry_bytes(has_origins_));
   const auto num_documents = load_number<uint64_t>(bytes.data() + kNumSourcesAt);
   const auto num_inputs = load_number<uint64_t>(bytes.data() + kNumInputsAt);
@@ -162,7 +177,7 @@ SourceMap::SourceMap(const std::filesystem::path& path) : path_(path), file_(pat
   num_documents_ = static_cast<int64_t>(num_documents);
   inputs_ =
       parse_footer(text.substr(static_cast<size_t>(source_entry_at(num_documents_, has_origins_))),
-                   num_inputs, path, parts_);
+                   num_inputs, path, parts_, locators_);
 }
 
 SourceEntry SourceMap::entry(int64_t document_idx) const {
@@ -205,7 +220,9 @@ bool is_valid(const Origin& origin) {
 
 std::string SourceMap::describe(int64_t document_idx) const {
   const SourceEntry entry = this->entry(document_idx);
-  std::string text = inputs_[entry.input_idx] + ", byte " + std::to_string(entry.offset_bytes);
+  std::string text = inputs_[entry.input_idx] + ", " +
+                     kLocatorNames[static_cast<size_t>(locators_[entry.input_idx])] + " " +
+                     std::to_string(entry.offset_bytes);
   if (!entry.origin.is_empty()) text += " (from " + std::string(entry.origin.view()) + ")";
   return text;
 }

@@ -4,12 +4,11 @@
 // In the map of a part of the work (--shard) every input has a "part" beside its "path": see
 // InputPart. weft-data merge puts parts in a row together.
 //
-// Version 2 is written where --origin-key was given: origin is the domain or the name that the line
-// has for itself (preprocess/documents/origin.h), all zeros if it has none. The version, and
-// so the size of an entry, holds for the whole file.
+// Origins are kept where --origin-key was given: the domain or the name that a line has for itself
+// (preprocess/documents/origin.h), all zeros if it has none.
 //
-// offset_bytes is where the document's line begins in the decompressed input. Documents are those
-// of the .idx, empty ones included. The header is written last: a file without it is not complete.
+// Documents are those of the .idx, empty ones included. The header is written last: a file without it
+// is not complete.
 #pragma once
 
 #include <array>
@@ -44,9 +43,13 @@ struct Origin {
 // True if the bytes are such text: in a file they may be anything.
 bool is_valid(const Origin& origin);
 
+// What the locators of an input are: bytes at which lines begin, or numbers of rows.
+enum class Locator : uint8_t { kByte, kRow };
+using Locators = std::vector<Locator>;  // for each input; empty: all are bytes
+
 struct SourceEntry {
   uint32_t input_idx = 0;
-  int64_t offset_bytes = 0;
+  int64_t offset_bytes = 0;  // the locator: a byte, or the number of a row
   Origin origin{};
 };
 
@@ -78,14 +81,15 @@ struct SourceMapFrame {
   std::string header, footer;
 };
 SourceMapFrame source_map_frame(int64_t num_documents, const std::vector<std::string>& inputs,
-                                const InputParts& parts = {}, bool has_origins = false);
+                                const InputParts& parts = {}, bool has_origins = false,
+                                const Locators& locators = {});
 
 // Ends `path` (which may be a part name), whose entries stand at their places: cuts off what lies
 // behind them, writes footer and header, and syncs. Calling it again gives the same file. Throws std::system_error; std::logic_error if the file is too short
 // for its entries.
 void seal_source_map(const std::filesystem::path& path, int64_t num_documents,
                      const std::vector<std::string>& inputs, const InputParts& parts = {},
-                     bool has_origins = false);
+                     bool has_origins = false, const Locators& locators = {});
 
 // Maps a source map for reading as long as it lives. Thread-safe.
 class SourceMap {
@@ -98,11 +102,12 @@ class SourceMap {
   int64_t num_documents() const { return num_documents_; }
   bool has_origins() const { return has_origins_; }  // otherwise those of all entries are empty
   const std::vector<std::string>& inputs() const { return inputs_; }
-  const InputParts& parts() const { return parts_; }  // one for each input
+  const InputParts& parts() const { return parts_; }      // one for each input
+  const Locators& locators() const { return locators_; }  // likewise
   // Throws std::out_of_range for a document that is not there, std::runtime_error where the entry
   // names no input, has a negative offset or an origin that is no text.
   SourceEntry entry(int64_t document_idx) const;
-  // The same in words: "FILE, byte N (from ORIGIN)". Names are as they are: unescaped.
+  // The same in words: "FILE, byte N (from ORIGIN)", or "row N". Names are as they are: unescaped.
   std::string describe(int64_t document_idx) const;
 
  private:
@@ -112,6 +117,7 @@ class SourceMap {
   bool has_origins_ = false;
   std::vector<std::string> inputs_;
   InputParts parts_;
+  Locators locators_;
 };
 
 class DatasetReader;

@@ -34,7 +34,7 @@ DatasetPlaces::DatasetPlaces(const IndexView* index, const std::filesystem::path
     : index_(index) {
   char header[kSourceHeaderBytes] = {};
   std::ifstream(sources, std::ios::binary).read(header, sizeof header);
-  has_origins_ = load_number<uint32_t>(header + kSourcesVersionAt) == kSourcesVersionWithOrigins;
+  has_origins_ = load_number<uint32_t>(header + kHasOriginsAt) != 0;
 }
 
 std::string DatasetPlaces::describe(const std::string& suffix, int64_t begin, int64_t end) const {

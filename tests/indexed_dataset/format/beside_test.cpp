@@ -59,6 +59,23 @@ TEST(SourceMap, GivesBackInputAndOffset) {
   EXPECT_EQ(read_file(path), first);
 }
 
+TEST(SourceMap, SaysForEachInputWhetherLocatorsAreBytesOrRows) {
+  const TemporaryFolder folder(memory_folder());
+  const auto path = folder.path() / "x.sources";
+  write_sources(path, {{0, 17}, {1, 3}}, {"a.jsonl", "b.parquet"});
+  EXPECT_EQ(SourceMap(path).describe(1), "b.parquet, byte 3");
+  seal_source_map(path, 2, {"a.jsonl", "b.parquet"}, {}, false, {Locator::kByte, Locator::kRow});
+  const SourceMap map(path);
+  EXPECT_THAT(map.locators(), ElementsAre(Locator::kByte, Locator::kRow));
+  EXPECT_EQ(map.describe(0), "a.jsonl, byte 17");
+  EXPECT_EQ(map.describe(1), "b.parquet, row 3");
+  std::string other = read_file(path);
+  other.replace(other.find("\"row\""), 5, "\"col\"");
+  write_file_atomically(path, other);
+  EXPECT_THAT(message_of<std::runtime_error>([&] { SourceMap{path}; }),
+              HasSubstr("no locator is called col"));
+}
+
 TEST(SourceMap, HoldsNoDocument) {
   const TemporaryFolder folder;
   write_sources(folder.path() / "x", {}, {"a"});
@@ -82,7 +99,8 @@ TEST(SourceMap, RefusesDamage) {
     });
   };
   EXPECT_THAT(with(0, "X"), AllOf(HasSubstr("not a source map"), HasSubstr("move the file away")));
-  EXPECT_THAT(with(8, "\x03"), HasSubstr("version 3"));
+  EXPECT_THAT(with(8, "\x02"), HasSubstr("version 2"));
+  EXPECT_THAT(with(12, "\x02"), HasSubstr("damaged at byte 12"));
   EXPECT_THAT(with(16, std::string(8, '\xff')), HasSubstr("truncated or damaged"));
   // 12 * 0x1555555555555556 is 8 in 64 bits.
   EXPECT_THAT(with(16, "\x56\x55\x55\x55\x55\x55\x55\x15"), HasSubstr("truncated or damaged"));

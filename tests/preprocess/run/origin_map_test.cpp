@@ -28,25 +28,26 @@ std::vector<std::string> origins_in(const fs::path& path) {
   return origins;
 }
 
-// A dataset of documents of one token with such origins, without a place for them if `version`
-// is 1.
-void write_dataset(const fs::path& prefix, const std::vector<std::string>& origins, int version) {
+// A dataset of documents of one token with such origins, without a place for them unless
+// `has_origins`.
+void write_dataset(const fs::path& prefix, const std::vector<std::string>& origins,
+                   bool has_origins) {
   DatasetWriter writer(prefix, TokenType::kUInt16);
   std::vector<std::byte> entries;
   for (size_t i = 0; i < origins.size(); ++i) {
     const auto token = static_cast<uint16_t>(i);
     const int32_t length = 1;
     writer.append_documents(std::as_bytes(std::span(&token, 1)), std::span(&length, 1));
-    append_source_entry(entries, {0, static_cast<int64_t>(i), origin_of(origins[i])}, version == 2);
+    append_source_entry(entries, {0, static_cast<int64_t>(i), origin_of(origins[i])}, has_origins);
   }
   writer.finish();
   OutputFile(sources_path(prefix)).write_at(entries.data(), entries.size(), source_entry_at(0));
-  seal_source_map(sources_path(prefix), std::ssize(origins), {"in"}, {}, version == 2);
+  seal_source_map(sources_path(prefix), std::ssize(origins), {"in"}, {}, has_origins);
 }
 
 TEST(SourceMapWithOrigins, GivesThemBack) {
   const TemporaryFolder folder;
-  write_dataset(folder.path() / "d", {"a", "", "https://x.org/y"}, 2);
+  write_dataset(folder.path() / "d", {"a", "", "https://x.org/y"}, true);
   const SourceMap map(folder.path() / "d.sources");
   EXPECT_TRUE(map.has_origins());
   EXPECT_EQ(map.inputs(), std::vector<std::string>{"in"});
@@ -58,7 +59,7 @@ TEST(SourceMapWithOrigins, GivesThemBack) {
 TEST(SourceMapWithOrigins, RefusesDamage) {
   const TemporaryFolder folder(memory_folder());
   const fs::path path = folder.path() / "d.sources";
-  write_dataset(folder.path() / "d", {"abc", "b"}, 2);
+  write_dataset(folder.path() / "d", {"abc", "b"}, true);
   const std::string whole = read_file(path);
   for (size_t size = 0; size < whole.size(); ++size) {
     write_file_atomically(path, whole.substr(0, size));
@@ -74,9 +75,9 @@ TEST(SourceMapWithOrigins, RefusesDamage) {
   EXPECT_NO_THROW(SourceMap(path).entry(1));
   with(64 + 44 + 12 + 31, 'x');
   EXPECT_THROW(SourceMap(path).entry(1), std::runtime_error);
-  with(8, 1);  // the entries of a version 1 would end elsewhere
+  with(12, 0);  // entries without origins would end elsewhere
   EXPECT_THROW(SourceMap{path}, std::runtime_error);
-  with(8, 3);
+  with(8, 2);
   EXPECT_THROW(SourceMap{path}, std::runtime_error);
 }
 
@@ -86,9 +87,9 @@ TEST(SourceMapWithOrigins, IsMergedWithThoseOfPartsThatHaveNone) {
   const auto merge = [&](const std::vector<fs::path>& prefixes) {
     return merge_datasets({prefixes, at("m"), 2, true, "1", {}}, [] {});
   };
-  write_dataset(at("a"), {"a", "b"}, 2);
-  write_dataset(at("b"), {"c", "d"}, 1);
-  write_dataset(at("c"), {"e"}, 2);
+  write_dataset(at("a"), {"a", "b"}, true);
+  write_dataset(at("b"), {"c", "d"}, false);
+  write_dataset(at("c"), {"e"}, true);
   merge({at("a"), at("c"), at("a")});
   EXPECT_THAT(origins_in(at("m.sources")), ElementsAre("a", "b", "e", "a", "b"));
   merge({at("b"), at("a"), at("b"), at("c")});
@@ -103,7 +104,7 @@ TEST(SourceMapWithOrigins, DamagedBlocksNameTheirDocuments) {
   const fs::path prefix = folder.path() / "d";
   // Entries in two blocks of 16 MiB; the first entry of the second block begins before it.
   constexpr int64_t kNumDocuments = 400'000;
-  write_dataset(prefix, std::vector<std::string>(kNumDocuments, "x"), 2);
+  write_dataset(prefix, std::vector<std::string>(kNumDocuments, "x"), true);
   const std::vector<DatasetFile> files = {{".bin", prefix.string() + ".bin"},
                                           {".idx", prefix.string() + ".idx"},
                                           {".sources", sources_path(prefix)}};
