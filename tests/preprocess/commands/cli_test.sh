@@ -96,11 +96,13 @@ if command -v zstd >/dev/null; then
   expect 3 'cut.zst: zstd data, compressed byte 3000 (after' "$data" preprocess --input cut.zst --output-prefix cut --on-bad-line skip
   # Windows above 128 MiB take a word of the user's: dumps by --long=31, dictionaries that no text of that length fills do no harm.
   zstd -qc --long=31 <corpus.jsonl >window.zst
-  expect 9 '--decoder-memory' "$data" preprocess --input window.zst --output-prefix window
+  expect 9 '--decoder-memory 2147483648' "$data" preprocess --input window.zst --output-prefix window
   [ ! -e window_text_document.idx ] || fail "output of a refused window"
-  expect 0 '2000 documents' "$data" preprocess --input window.zst --output-prefix window --decoder-memory 2200000000
+  expect 0 '2000 documents' "$data" preprocess --input window.zst --output-prefix window --decoder-memory 2147483648
   xz -qc --lzma2=preset=0,dict=192MiB <corpus.jsonl >dictionary.xz
-  expect 0 '2000 documents' "$data" preprocess --input dictionary.xz --output-prefix dictionary
+  expect 9 '--decoder-memory ' "$data" preprocess --input dictionary.xz --output-prefix dictionary
+  needed=$(sed -n 's/.*--decoder-memory \([0-9]*\)$/\1/p' out.log | tail -1)
+  expect 0 '2000 documents' "$data" preprocess --input dictionary.xz --output-prefix dictionary --decoder-memory "$needed"
   cmp window_text_document.bin dictionary_text_document.bin || fail "another text"
 fi
 [ ! -e cut_text_document.idx ] || fail "a truncated input gave a dataset"

@@ -65,6 +65,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
         if mode == "missing":
             return self.answer(404)
+        if mode == "dies" and not (self.headers.get("Range") or "").startswith("bytes=0-"):
+            return self.answer(404)  # behind the first part
         if mode == "busy" and time.monotonic() < not_before.get(mode, 0):
             return self.answer(404)  # for good: it was told to come later
         if mode == "busy" and n <= 2:

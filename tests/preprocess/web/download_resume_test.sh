@@ -78,7 +78,7 @@ done
 for ((n = 1; ; ++n)); do
   [ $n -lt 100 ] || fail "no call of the end failed"
   code=0
-  WEFT_IO_FAIL_AT=$n "$data" download "$at/always" --output both --allow-http --attempts 1 >log_of_both 2>&1 || code=$?
+  WEFT_IO_FAIL_AT=$n "$data" download "$at/dies" --output both --allow-http --part-bytes 100_000 >log_of_both 2>&1 || code=$?
   rm -f both.part*
   if grep -q 'nor can what has come be kept' log_of_both; then
     [ $code = 7 ] || fail "the disk's error hides the network's: exit $code"
