@@ -10,9 +10,10 @@ indexed_dataset/base       : process terminal,ranks,storage
 indexed_dataset/format     > indexed_dataset/base : pair soundness sidecars merge,repair
 indexed_dataset/order      > indexed_dataset/base indexed_dataset/format : batches,samples curriculum,index_caches blends
 indexed_dataset/run_record > indexed_dataset/base indexed_dataset/format indexed_dataset/order : top
-preprocess/inspect         > tokenizer indexed_dataset : text report,lookup losses,anomaly,foreign_runs commands
-preprocess/analyze         > tokenizer indexed_dataset preprocess/inspect : top
-preprocess                 > tokenizer indexed_dataset preprocess/inspect preprocess/analyze : stream compressed web inputs documents ledger rank run commands
+preprocess/vocabulary      > tokenizer indexed_dataset : top
+preprocess/inspect         > tokenizer indexed_dataset preprocess/vocabulary : text report,lookup losses,anomaly,foreign_runs commands
+preprocess/analyze         > tokenizer indexed_dataset preprocess/vocabulary preprocess/inspect : top
+preprocess                 > tokenizer indexed_dataset preprocess/vocabulary preprocess/inspect preprocess/analyze : stream compressed web inputs documents ledger rank run commands
 kernels          : numbers operations top cpu/loops,cuda/device cpu,cuda/memory_bound cuda/residual_norm,cuda/attention/arguments cuda/attention/backward_workspace cuda/attention/fp32,cuda/attention/mma_sync cuda/attention/hopper cuda/attention/hopper_forward,cuda/attention/hopper_backward,cuda/attention/hopper_wide_backward cuda/attention/instances cuda/attention cuda/products cuda
 trainer          > indexed_dataset kernels : config command_line,problems,identity,data,ranks parallel model,profile step checkpoint resume,log model_tool,plan loop top
 '

@@ -1,9 +1,8 @@
 // Encodes a text that comes in parts. It encodes of each part what is certain whatever follows, so
 // that neither the text nor its ids need ever be in memory as a whole.
 //
-// Between pieces of the pattern: where a piece ends depends on the piece, on the character behind
-// it and, after an apostrophe, on one byte more. So the pieces that end two bytes before the part's
-// end or earlier are those of the whole text.
+// Between pieces the pattern says where the text may be cut whatever follows it, and of a piece of
+// megabytes how far it reaches (SplitPattern::certain_end, reach).
 //
 // Within a word of megabytes (letters without a space, a run of spaces, punctuation): merging is
 // the same as going through the rules by rank and applying each from left to right, because earlier
@@ -15,20 +14,19 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
 #include <string_view>
 #include <vector>
 
-#include "tokenizer/split/unicode_classes.h"
+#include "tokenizer/split/split_pattern.h"
 
 namespace weft {
 
 class TextEncoder;
 class Vocabulary;
 
-// Carries from part to part the class of the word that goes on, if one was begun.
+// Carries from part to part the state of the piece that goes on, if one was begun.
 struct BegunText {
-  std::optional<CharClass> word;
+  PieceState piece = kNoPiece;
 };
 
 class PartEncoder {
@@ -49,9 +47,6 @@ class PartEncoder {
   size_t num_unsettled_bytes() const { return num_unsettled_bytes_; }
 
  private:
-  template <typename Id>
-  size_t go_on(std::string_view text, size_t run_begin, bool is_last, BegunText& begun,
-               std::vector<Id>& ids);
   template <typename Id>
   size_t encode_settled(std::string_view word, std::vector<Id>& ids);
 

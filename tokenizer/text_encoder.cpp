@@ -11,7 +11,8 @@
 #include "tokenizer/merge/merge_table.h"
 #include "tokenizer/merge/pair_merger.h"
 #include "tokenizer/merge/word_merger.h"
-#include "tokenizer/split/split.h"
+#include "tokenizer/split/simd.h"
+#include "tokenizer/split/split_pattern.h"
 #include "tokenizer/vocabulary.h"
 
 namespace weft {
@@ -86,7 +87,7 @@ template <typename OutId>
 void CachingEncoder<CacheId>::encode_as(std::string_view text, std::vector<OutId>& ids) {
   for (batch_.begin = 0; batch_.begin < text.size();
        batch_.begin = batch_.ends[batch_.num_words - 1]) {
-    batch_.num_words = split_pieces(text, batch_.begin, batch_.ends, kBatchWords);
+    batch_.num_words = vocabulary_.pattern().split(text, batch_.begin, batch_.ends, kBatchWords);
     encode_batch(text, ids);
   }
 }
@@ -210,7 +211,7 @@ void CachingEncoder<CacheId>::remember_entries() {
   if (!vocabulary_.entries_encode_to_themselves()) return;
   for (int32_t id = 0; id < vocabulary_.size() && id < Cache::kMaxEntries / 4; ++id) {
     const std::string& word = vocabulary_.bytes(id);
-    if (word == kEndOfText || word.size() > WordKey::kMaxBytes) continue;
+    if (vocabulary_.is_special(id) || word.size() > WordKey::kMaxBytes) continue;
     const CacheId ids[] = {static_cast<CacheId>(id)};
     cache_.insert(WordKey::of(word), word, std::span<const CacheId>(ids));
   }

@@ -1,9 +1,9 @@
-// A byte-level BPE vocabulary: vocab.json and merges.txt in GPT-2's format, checked on load.
+// What a tokenizer knows: its entries, the merges that make them, its special tokens and the
+// pattern by which text is cut before merging. One function for each format makes it from the
+// contents of files (load_gpt2.h).
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,45 +11,53 @@
 #include <vector>
 
 #include "tokenizer/merge/merge_rules.h"
+#include "tokenizer/merge/merge_table.h"
+#include "tokenizer/split/split_pattern.h"
 
 namespace weft {
 
 class BacktrackTable;
-class MergeTable;
 template <typename Token>
 class PairTable;
 
-// The entry that stands between documents; never made by merges.
+// The token that stands between documents in GPT-2's family.
 inline constexpr std::string_view kEndOfText = "<|endoftext|>";
 
-// Immutable and thread-safe once loaded.
+// Immutable and thread-safe.
 class Vocabulary {
  public:
-  // Reads and checks both files: every byte has an entry, ids are 0..size-1 without gap, each merge
-  // joins two entries into an entry, and every entry is a byte, a special token (<...> or [...]) or
-  // made by a merge. Throws std::runtime_error naming file, line and reason; std::system_error if a
-  // file cannot be read. Any size up to 2^24 ids; GPT-2's has 256 bytes, 50000 merges and
-  // `<|endoftext|>`.
-  static std::shared_ptr<const Vocabulary> load(const std::filesystem::path& vocab_file,
-                                                const std::filesystem::path& merge_file);
+  using Merge = MergeRules::Merge;
 
-  // Number of ids, special token included (GPT-2: 50257).
-  int32_t size() const { return static_cast<int32_t>(bytes_.size()); }
-  // Id of `<|endoftext|>`. Throws std::runtime_error if the vocabulary has none.
+  struct Parts {
+    std::string name;                     // of the file, for messages
+    std::vector<std::string> entries;     // bytes of each id
+    std::vector<Merge> merges;            // in order of rank
+    MergeTable merge_table;               // the same, and all bytes and entries of ordinary text
+    std::vector<int32_t> special_tokens;  // ids of entries that never come out of merging
+    int32_t end_of_document = -1;         // one of them, or -1
+    std::shared_ptr<const SplitPattern> pattern;
+  };
+  explicit Vocabulary(Parts parts);
+
+  // Number of ids, special tokens included (GPT-2: 50257).
+  int32_t size() const { return static_cast<int32_t>(parts_.entries.size()); }
+  // Id of the token that ends documents. Throws std::runtime_error if the vocabulary has none.
   int32_t end_of_document() const;
+  // Ids of entries that never come out of merging (GPT-2: 50256).
+  const std::vector<int32_t>& special_tokens() const { return parts_.special_tokens; }
+  bool is_special(int32_t id) const { return is_special_[static_cast<size_t>(id)]; }
   // The bytes of one entry. Throws std::out_of_range.
   const std::string& bytes(int32_t id) const;
-  // True if every entry except the special token encodes to itself by its own merges: then a word
-  // that is an entry is one token and needs no merging. Checked on load; holds for GPT-2.
+  // True if every entry except special tokens encodes to itself by its own merges: then a word that
+  // is an entry is one token and needs no merging. Holds for GPT-2.
   bool entries_encode_to_themselves() const { return entries_encode_to_themselves_; }
 
-  using Merge = MergeRules::Merge;
+  // Cuts text before it is merged.
+  const SplitPattern& pattern() const { return *parts_.pattern; }
   // Merges in order of rank.
-  const std::vector<Merge>& merges() const { return merges_; }
-  // Returns the id of the entry with exactly these bytes; never that of the special token.
-  std::optional<int32_t> find(std::string_view bytes) const;
+  const std::vector<Merge>& merges() const { return parts_.merges; }
   // The same merges, looked up by pair.
-  const MergeTable& merge_table() const;
+  const MergeTable& merge_table() const { return parts_.merge_table; }
   // The table for encoding by longest match, made on first use (10 ms for GPT-2's); null if this
   // vocabulary does not allow that (BacktrackTable::make).
   const BacktrackTable* backtrack_table() const;
@@ -57,36 +65,16 @@ class Vocabulary {
   // vocabulary does not allow that (PairTable::make). `Token`: uint16_t or uint32_t.
   template <typename Token>
   const PairTable<Token>* pair_table() const;
-  // The files that the vocabulary was read from.
-  const std::filesystem::path& vocab_file() const { return vocab_file_; }
-  const std::filesystem::path& merge_file() const { return merge_file_; }
 
  private:
-  Vocabulary() = default;
-  void read_entries();
-  void read_merges();
-  void add_merge(std::string_view line, const std::string& where);
-  void check_that_merges_make_every_entry() const;
   bool every_entry_encodes_to_itself() const;
-  MergeRules rules() const;
+  MergeRules rules() const { return {parts_.entries, parts_.merges, parts_.merge_table}; }
 
-  std::vector<std::string> bytes_;
-  std::vector<Merge> merges_;
-  int32_t end_of_document_ = -1;
+  Parts parts_;
+  std::vector<bool> is_special_;
   bool entries_encode_to_themselves_ = false;
-  std::filesystem::path vocab_file_, merge_file_;
-  struct Index;
-  std::shared_ptr<Index> index_;  // complete-type deleter, so that Index can stay in the .cpp
+  struct LazyTables;
+  std::shared_ptr<LazyTables> lazy_;  // complete-type deleter, so that it can stay in the .cpp
 };
-
-// The two files of a vocabulary.
-struct VocabularyFiles {
-  std::filesystem::path vocab_file, merge_file;
-};
-// Finds GPT-2's files: the two given paths (both or none), which are returned unchecked; else those
-// in $WEFT_GPT2_DIR if that is set (std::invalid_argument if it lacks them); else those in
-// ~/.cache/weft/gpt2. Returns nothing if there are none.
-std::optional<VocabularyFiles> find_vocabulary_files(const std::filesystem::path& vocab_file,
-                                                     const std::filesystem::path& merge_file);
 
 }  // namespace weft

@@ -23,7 +23,7 @@
 #include "indexed_dataset/format/soundness/verify.h"
 #include "preprocess/commands/commands.h"
 #include "preprocess/inspect/text/prefix_options.h"
-#include "tokenizer/vocabulary.h"
+#include "preprocess/vocabulary/load_vocabulary.h"
 
 namespace weft {
 namespace {
@@ -51,8 +51,7 @@ class VerifyCommand final : public Command {
     const auto manifest = read_dataset_manifest(prefix);
     int64_t vocabulary_size = manifest ? manifest->vocabulary.size : 0;
     if (!options_.vocabulary.vocab_file.empty()) {
-      vocabulary_size =
-          Vocabulary::load(options_.vocabulary.vocab_file, options_.vocabulary.merge_file)->size();
+      vocabulary_size = load_vocabulary(options_.vocabulary.files())->size();
     }
     VerifyResult result = verify_dataset_files(prefix, vocabulary_size, threads_.resolved());
     if (result.structure_problems.empty()) {

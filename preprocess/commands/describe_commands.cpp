@@ -34,8 +34,7 @@ class InfoCommand final : public Command {
   int run(const OptionSet&) override {
     const DatasetReader reader(without_suffix(options_.prefix));
     print_counts(reader);
-    const auto vocabulary = find_dataset_vocabulary(reader.prefix(), options_.vocabulary.vocab_file,
-                                                    options_.vocabulary.merge_file);
+    const auto vocabulary = find_dataset_vocabulary(reader.prefix(), options_.vocabulary.files());
     const int64_t num_shown = std::min(num_documents_, reader.num_sequences());
     if (!vocabulary && num_shown > 0) {
       fmt::print(
@@ -110,8 +109,7 @@ class ReportCommand final : public Command {
 
   int run(const OptionSet&) override {
     ReportOptions report_options;
-    report_options.vocab_file = options_.vocabulary.vocab_file;
-    report_options.merge_file = options_.vocabulary.merge_file;
+    report_options.tokenizer = options_.vocabulary.files();
     report_options.num_threads = threads_.resolved();
     const std::filesystem::path prefix = without_suffix(options_.prefix);
     if (!output_.empty()) {

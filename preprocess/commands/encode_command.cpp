@@ -24,21 +24,14 @@ namespace {
 // together.
 constexpr size_t kChunkBytes = 1 << 20;
 
-bool is_ascii_word(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
-
-// Cuts where a letter or digit is followed by a space and that by a letter or digit: a piece always
-// ends before such a space, so the ids of the chunks in order are those of the whole text.
-std::vector<std::string_view> cut_between_words(std::string_view text) {
+// Cuts only where the pattern allows it: the ids of the chunks in order are those of the whole text.
+std::vector<std::string_view> cut_between_pieces(std::string_view text,
+                                                 const SplitPattern& pattern) {
   std::vector<std::string_view> chunks;
   while (text.size() > kChunkBytes) {
     size_t end = kChunkBytes;
-    while (end + 1 < text.size() &&
-           !(is_ascii_word(text[end - 1]) && text[end] == ' ' && is_ascii_word(text[end + 1]))) {
-      ++end;
-    }
-    if (end + 1 >= text.size()) break;
+    while (end < text.size() && !pattern.is_safe_cut(text, end)) ++end;
+    if (end == text.size()) break;
     chunks.push_back(text.substr(0, end));
     text.remove_prefix(end);
   }
@@ -158,7 +151,7 @@ class EncodeCommand final : public Command {
  private:
   template <typename Id>
   void encode(const std::shared_ptr<const Vocabulary>& vocabulary, const std::string& text) const {
-    const std::vector<std::string_view> chunks = cut_between_words(text);
+    const std::vector<std::string_view> chunks = cut_between_pieces(text, vocabulary->pattern());
     std::vector<Tokenizer> tokenizers;
     for (int64_t i = 0; i < num_threads_; ++i) tokenizers.emplace_back(vocabulary);
     std::vector<std::vector<Id>> ids_of_chunks(chunks.size());

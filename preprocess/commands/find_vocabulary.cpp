@@ -8,8 +8,8 @@
 #include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/process/stop_signal.h"
 #include "indexed_dataset/base/storage/lock_file.h"
-#include "indexed_dataset/base/storage/sha256.h"
 #include "indexed_dataset/base/terminal/messages.h"
+#include "preprocess/vocabulary/load_vocabulary.h"
 #include "preprocess/web/download.h"
 
 namespace weft {
@@ -61,7 +61,7 @@ std::unique_ptr<LockFile> wait_for_lock(const std::filesystem::path& path) {
   }
 }
 
-VocabularyFiles download_vocabulary() {
+TokenizerFiles download_vocabulary() {
   const std::filesystem::path folder = cache_folder();
   make_folder(folder, "no vocabulary given");
   const auto lock = wait_for_lock(folder / "download.lock");
@@ -84,7 +84,7 @@ VocabularyFiles download_vocabulary() {
           error.what() + kWhatToDo);
     }
   }
-  return {folder / "vocab.json", folder / "merges.txt"};
+  return gpt2_files(folder / "vocab.json", folder / "merges.txt");
 }
 
 }  // namespace
@@ -97,19 +97,17 @@ void make_folder(const std::filesystem::path& folder, const std::string& option)
 }
 
 FoundVocabulary find_or_download_vocabulary(const VocabularyOptions& given) {
-  FoundVocabulary found;
-  const auto files = find_vocabulary_files(given.vocab_file, given.merge_file);
-  found.files = files ? *files : download_vocabulary();
-  found.vocabulary = Vocabulary::load(found.files.vocab_file, found.files.merge_file);
-  found.vocab_sha256 = sha256_of_file(found.files.vocab_file);
-  found.merge_sha256 = sha256_of_file(found.files.merge_file);
+  const auto there = find_tokenizer_files(given.files());
+  const TokenizerFiles files = there ? *there : download_vocabulary();
+  const FoundVocabulary found = {load_vocabulary(files), with_checksums(files)};
   // The load cannot tell that two merges have changed places.
-  if (found.vocab_sha256 == kPublishedFiles[0].sha256 &&
-      found.merge_sha256 != kPublishedFiles[1].sha256) {
+  const TokenizerFile &vocab_json = found.files.files[0], &merges_txt = found.files.files[1];
+  if (vocab_json.sha256 == kPublishedFiles[0].sha256 &&
+      merges_txt.sha256 != kPublishedFiles[1].sha256) {
     throw std::runtime_error(
-        found.files.merge_file.string() + ": stands beside GPT-2's vocab.json (" +
-        found.files.vocab_file.string() + ") and is not GPT-2's merges.txt, whose SHA-256 is " +
-        kPublishedFiles[1].sha256 + "; fetch it again");
+        merges_txt.path + ": stands beside GPT-2's vocab.json (" + vocab_json.path +
+        ") and is not GPT-2's merges.txt: its merges are others, or in another order; fetch it "
+        "again");
   }
   return found;
 }

@@ -109,11 +109,7 @@ class PreprocessCommand final : public Command {
       if (name == "origin-key") value = options_.resolved_origin_key();
     }
     origin.vocabulary = {
-        found.vocabulary->size(),
-        std::filesystem::absolute(found.files.vocab_file).string(),
-        std::filesystem::absolute(found.files.merge_file).string(),
-        found.vocab_sha256,
-        found.merge_sha256,
+        found.vocabulary->size(), found.files,
         options_.config.rules.append_eod ? found.vocabulary->end_of_document() : -1};
     print_to_log("Time to startup: " + python_float(seconds_since(start)));
 
@@ -172,7 +168,7 @@ class PreprocessCommand final : public Command {
                               ProgressPrinter& progress, ManifestOrigin& origin) {
     PipelineConfig config = options_.pipeline_config();
     config.ranks = ranks_.get();
-    config.vocabulary_id = origin.vocabulary.vocab_sha256 + " " + origin.vocabulary.merge_sha256;
+    config.vocabulary_id = id_of(origin.vocabulary.tokenizer);
     PipelineEvents events;
     bool is_first_input = true;
     events.on_input = [&](const std::string& input) {
@@ -207,13 +203,12 @@ class PreprocessCommand final : public Command {
     if (!report.was_there) progress.print_summary(report.totals);
   }
 
-  void write_reports(const PipelineReport& report, const VocabularyFiles& files,
+  void write_reports(const PipelineReport& report, const TokenizerFiles& files,
                      ProgressPrinter& progress) const {
     if (options_.report.empty() || !report.is_leader) return;
     const std::vector<std::filesystem::path> paths = options_.report_files();
     for (size_t k = 0; k < report.outputs.size(); ++k) {
-      write_report(report.outputs[k].prefix, paths.at(k),
-                   {files.vocab_file, files.merge_file, options_.config.num_workers});
+      write_report(report.outputs[k].prefix, paths.at(k), {files, options_.config.num_workers});
       progress.print_line("wrote " + paths.at(k).string());
     }
   }

@@ -5,12 +5,6 @@
 #include <utility>
 
 namespace weft {
-namespace {
-
-constexpr std::string_view kSpecialTokenText = "<|endoftext|>";
-
-}  // namespace
-
 TokenType token_type(const TokenizeRules& rules, int64_t vocabulary_size) {
   if (!rules.token_type) return token_type_for_vocabulary(vocabulary_size);
   if (*rules.token_type == TokenType::kUInt16 && vocabulary_size > 65536) {
@@ -66,7 +60,7 @@ LineOutcome ChunkTokenizer::append_document(DocumentReader& document, Batch& res
       result.outputs[i].cut(marks_[i].num_tokens, marks_[i].num_sequences);
     }
     return {LineProblem::kSpecialToken,
-            std::string(kSpecialTokenText) + " in \"" + rules_.json_keys[k] + "\"", 0};
+            std::string(kEndOfText) + " in \"" + rules_.json_keys[k] + "\"", 0};
   }
   const Origin origin = rules_.keeps_origins() ? document.origin() : Origin{};
   for (size_t k = 0; k < marks_.size(); ++k) {
@@ -84,7 +78,7 @@ template <typename Id>
 bool ChunkTokenizer::append_texts(DocumentReader& document, size_t key_idx, Batch::Output& output) {
   const bool refuses_special = rules_.special_tokens == SpecialTokens::kError;
   return document.each_text(key_idx, [&](std::string_view text) {
-    if (refuses_special && text.find(kSpecialTokenText) != text.npos) return false;
+    if (refuses_special && text.find(kEndOfText) != text.npos) return false;
     const int64_t begin = output.num_tokens();
     tokenizer_.encode(text, output.tokens<Id>());
     if (output.num_tokens() > begin) {

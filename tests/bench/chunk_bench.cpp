@@ -21,6 +21,7 @@
 
 #include "preprocess/documents/tokenize_chunk.h"
 #include "tests/bench/thread_seconds.h"
+#include "tests/tokenizer/load_files.h"
 
 namespace {
 
@@ -118,7 +119,7 @@ void measure(const std::shared_ptr<const weft::Vocabulary>& vocabulary, const st
 int main(int argc, char** argv) {
   try {
     if (argc < 4) throw std::runtime_error("usage: weft_chunk_bench VOCAB.json MERGES.txt FILE...");
-    const auto vocabulary = weft::Vocabulary::load(argv[1], argv[2]);
+    const auto vocabulary = weft::test::load_gpt2_files(argv[1], argv[2]);
     for (int i = 3; i < argc; ++i) measure(vocabulary, argv[i]);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "error: %s\n", error.what());

@@ -22,7 +22,8 @@
 #include <vector>
 
 #include "tests/bench/thread_seconds.h"
-#include "tokenizer/split/split.h"
+#include "tests/tokenizer/load_files.h"
+#include "tokenizer/split/split_pattern.h"
 #include "tokenizer/tokenizer.h"
 
 namespace {
@@ -47,10 +48,10 @@ std::vector<std::string> read_documents(const std::string& path) {
   return documents;
 }
 
-size_t count_pieces(const std::string& text) {
+size_t count_pieces(const weft::SplitPattern& pattern, const std::string& text) {
   size_t ends[weft::kSplitBatch], count = 0;
   for (size_t begin = 0; begin < text.size(); begin = ends[0]) {
-    const size_t num_pieces = weft::split_pieces(text, begin, ends, std::size(ends));
+    const size_t num_pieces = pattern.split(text, begin, ends, std::size(ends));
     count += num_pieces;
     ends[0] = ends[num_pieces - 1];
   }
@@ -74,7 +75,8 @@ void measure(const std::shared_ptr<const weft::Vocabulary>& vocabulary, const st
   };
   const auto split_all = [&] {
     num_pieces = 0;
-    for (const std::string& text : documents) num_pieces += count_pieces(text);
+    for (const std::string& text : documents)
+      num_pieces += count_pieces(vocabulary->pattern(), text);
   };
   const double cold = seconds([&] {
     tokenizer.emplace(vocabulary);
@@ -100,7 +102,8 @@ int main(int argc, char** argv) {
   }
   try {
     std::shared_ptr<const weft::Vocabulary> vocabulary;
-    const double load = seconds([&] { vocabulary = weft::Vocabulary::load(argv[1], argv[2]); });
+    const double load =
+        seconds([&] { vocabulary = weft::test::load_gpt2_files(argv[1], argv[2]); });
     std::printf("vocabulary of %d ids loaded and checked in %.0f ms\n", vocabulary->size(),
                 load * 1e3);
     const double first = seconds([&] { weft::Tokenizer make_tables(vocabulary); });

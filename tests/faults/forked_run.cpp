@@ -14,6 +14,7 @@
 #include "indexed_dataset/base/storage/file_io.h"
 #include "preprocess/run/run_manifest.h"
 #include "tests/preprocess/compressed/compressors.h"
+#include "tests/tokenizer/load_files.h"
 #include "tokenizer/train_vocabulary.h"
 
 namespace weft {
@@ -106,7 +107,7 @@ ForkedRuns::ForkedRuns(const fs::path& parent)
   const LearnedVocabulary learned = trainer.train(300, 2);
   write_file_atomically(path("vocab.json"), learned.vocab_json);
   write_file_atomically(path("merges.txt"), learned.merges_txt);
-  vocabulary_ = Vocabulary::load(path("vocab.json"), path("merges.txt"));
+  vocabulary_ = test::load_gpt2_files(path("vocab.json"), path("merges.txt"));
   fs::create_directory(out_folder_);
   config_.output_prefixes = {out_folder_ / "d"};
   config_.num_workers = 2;

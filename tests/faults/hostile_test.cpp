@@ -191,8 +191,7 @@ TEST(HostileJson, CountsThatCannotBeCountedInBytesAreNone) {
   const TemporaryFolder folder(memory_folder());
   const fs::path prefix = folder.path() / "d";
   const auto write = [&](const std::string& documents, const std::string& tokens) {
-    write_file_atomically(dataset_manifest_path(prefix), R"({"vocabulary": {"size": 301,
-        "vocab_file": "", "vocab_sha256": "", "merge_file": "", "merge_sha256": ""},
+    write_file_atomically(dataset_manifest_path(prefix), R"({"vocabulary": {"size": 301},
         "dataset": {"documents": )" + documents + R"(, "tokens": )" +
                                                              tokens + "}}");
   };

@@ -2,25 +2,20 @@
 // parser reads, and a line that it accepts is accepted. simdjson's reading of a line is that of the
 // definition. Origins are those it finds, and change
 // nothing else.
-#include <stdlib.h>
-
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "preprocess/documents/tokenize_chunk.h"
 #include "tests/fuzz/fuzz_check.h"
 #include "tests/preprocess/documents/both_json_readers.h"
+#include "tokenizer/load_gpt2.h"
 
 namespace weft {
 namespace {
 
 // One entry for each byte, and two merges, so that texts have tokens of several bytes.
 std::shared_ptr<const Vocabulary> byte_vocabulary() {
-  std::string folder = (std::filesystem::temp_directory_path() / "weft-fuzz-XXXXXX").string();
-  FUZZ_CHECK(::mkdtemp(folder.data()) != nullptr);
   nlohmann::json entries;
   int next_other = 0x100;
   const auto add = [&](int code_point) {
@@ -38,11 +33,8 @@ std::shared_ptr<const Vocabulary> byte_vocabulary() {
     add(printable ? byte : next_other++);
   }
   for (const char* entry : {"aa", "te", "<|endoftext|>"}) entries[entry] = entries.size();
-  std::ofstream(folder + "/vocab.json") << entries.dump();
-  std::ofstream(folder + "/merges.txt") << "#version: 0.2\na a\nt e\n";
-  auto vocabulary = Vocabulary::load(folder + "/vocab.json", folder + "/merges.txt");
-  std::filesystem::remove_all(folder);
-  return vocabulary;
+  const std::string vocab_json = entries.dump();
+  return load_gpt2({"vocab.json", vocab_json}, {"merges.txt", "#version: 0.2\na a\nt e\n"});
 }
 
 // How the other parser reads a line: `texts` if it is an object with a string, or a list of

@@ -1,7 +1,5 @@
 // Vocabulary files of any content (vocab.json, a NUL, merges.txt): refused, or a vocabulary whose
 // ids decode to the text that was encoded.
-#include "tokenizer/vocabulary.h"
-
 #include <algorithm>
 #include <stdexcept>
 #include <string>
@@ -9,17 +7,16 @@
 #include <vector>
 
 #include "tests/fuzz/fuzz_check.h"
-#include "tests/fuzz/memory_file.h"
+#include "tokenizer/load_gpt2.h"
 #include "tokenizer/tokenizer.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   const size_t split = std::min(bytes.find('\0'), bytes.size());
   const std::string_view merges = bytes.substr(std::min(split + 1, bytes.size()));
-  const MemoryFile vocab_file(bytes.substr(0, split)), merge_file(merges);
   std::shared_ptr<const weft::Vocabulary> vocabulary;
   try {
-    vocabulary = weft::Vocabulary::load(vocab_file.path(), merge_file.path());
+    vocabulary = weft::load_gpt2({"vocab.json", bytes.substr(0, split)}, {"merges.txt", merges});
   } catch (const std::runtime_error&) {
     return 0;
   }

@@ -8,6 +8,7 @@
 #include "indexed_dataset/base/storage/file_io.h"
 #include "preprocess/run/pipeline.h"
 #include "tests/temporary_folder.h"
+#include "tests/tokenizer/load_files.h"
 #include "tokenizer/train_vocabulary.h"
 
 namespace weft {
@@ -20,7 +21,7 @@ class SmallRun {
     const LearnedVocabulary learned = trainer.train(257, 1);
     write_file_atomically(path("vocab.json"), learned.vocab_json);
     write_file_atomically(path("merges.txt"), learned.merges_txt);
-    vocabulary = Vocabulary::load(path("vocab.json"), path("merges.txt"));
+    vocabulary = test::load_gpt2_files(path("vocab.json"), path("merges.txt"));
     config.inputs = {path("in")};
     config.output_prefixes = {path("out")};
     config.overwrite = true;

@@ -2,15 +2,13 @@
 #include "tokenizer/merge/backtracking_merger.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "tests/tokenizer/golden.h"
+#include "tests/tokenizer/load_files.h"
 #include "tokenizer/merge/word_merger.h"
 #include "tokenizer/train_vocabulary.h"
 
@@ -110,11 +108,6 @@ TEST(BacktrackingMerger, EqualsMergingOnAnyBytes) {
 // All words of up to 10 letters over alphabets of two and three, with vocabularies learned from
 // random words over the same: every case that so few letters can make.
 TEST(BacktrackingMerger, EqualsMergingOnEveryShortWordOfLearnedVocabularies) {
-  const auto folder =
-      std::filesystem::temp_directory_path() /
-      ("weft_backtracking_" + std::to_string(::testing::UnitTest::GetInstance()->random_seed()) +
-       "_" + std::to_string(getpid()));
-  std::filesystem::create_directories(folder);
   for (unsigned seed = 0; seed < 12; ++seed) {
     const std::string letters = seed % 2 == 0 ? "ab" : "abc";
     const size_t max_length = seed % 2 == 0 ? 14 : 9;
@@ -126,9 +119,8 @@ TEST(BacktrackingMerger, EqualsMergingOnEveryShortWordOfLearnedVocabularies) {
       trainer.add_text(word);
     }
     const LearnedVocabulary learned = trainer.train(256 + 20 + 5 * static_cast<int>(seed), 1);
-    std::ofstream(folder / "vocab.json") << learned.vocab_json;
-    std::ofstream(folder / "merges.txt") << learned.merges_txt;
-    const auto vocabulary = Vocabulary::load(folder / "vocab.json", folder / "merges.txt");
+    const auto vocabulary =
+        load_gpt2({"vocab.json", learned.vocab_json}, {"merges.txt", learned.merges_txt});
     ASSERT_NE(vocabulary->backtrack_table(), nullptr);
     BothMergers mergers(*vocabulary);
     std::vector<std::string> words = {""};
@@ -144,7 +136,6 @@ TEST(BacktrackingMerger, EqualsMergingOnEveryShortWordOfLearnedVocabularies) {
       }
     }
   }
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/tokenizer/load_files.h"
 #include "tokenizer/tokenizer.h"
 
 namespace {
@@ -46,7 +47,7 @@ int main(int argc, char** argv) {
   }
   try {
     weft::Tokenizer tokenizer(
-        weft::Vocabulary::load(argv[1], argv[2]),
+        weft::test::load_gpt2_files(argv[1], argv[2]),
         special_tokens == "token" ? weft::SpecialTokens::kToken : weft::SpecialTokens::kLiteral);
     return encode_all(tokenizer);
   } catch (const std::exception& error) {

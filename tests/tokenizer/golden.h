@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/tokenizer/load_files.h"
 #include "tokenizer/tokenizer.h"
 #include "tokenizer/vocabulary.h"
 
@@ -22,8 +23,8 @@ inline std::filesystem::path golden_folder() {
 }
 
 inline std::shared_ptr<const Vocabulary> small_vocabulary() {
-  static const auto vocabulary =
-      Vocabulary::load(golden_folder() / "small_vocab.json", golden_folder() / "small_merges.txt");
+  static const auto vocabulary = test::load_gpt2_files(golden_folder() / "small_vocab.json",
+                                                       golden_folder() / "small_merges.txt");
   return vocabulary;
 }
 
@@ -31,8 +32,8 @@ inline std::shared_ptr<const Vocabulary> small_vocabulary() {
 inline std::shared_ptr<const Vocabulary> gpt2_vocabulary() {
   const char* folder = std::getenv("WEFT_GPT2_DIR");
   if (folder == nullptr || *folder == 0) return nullptr;
-  static const auto vocabulary = Vocabulary::load(std::filesystem::path(folder) / "vocab.json",
-                                                  std::filesystem::path(folder) / "merges.txt");
+  static const auto vocabulary = test::load_gpt2_files(
+      std::filesystem::path(folder) / "vocab.json", std::filesystem::path(folder) / "merges.txt");
   return vocabulary;
 }
 

@@ -21,7 +21,7 @@ cd "$work"
 mkdir include
 ln -s /usr/include/nlohmann include/
 sources=("$classes" $googletest/{googletest/src/{gtest-all,gtest_main},googlemock/src/gmock-all}.cc
-  "$WEFT_SOURCE_DIR"/tests/tokenizer/{split,split_simd,tokenizer,word_batch}_test.cpp)
+  "$WEFT_SOURCE_DIR"/tests/tokenizer/{split,split_pattern,split_simd,tokenizer,word_batch}_test.cpp)
 for file in "$WEFT_SOURCE_DIR"/tokenizer/{,*/}*.cpp; do
   [ "${file##*/}" = generate_unicode_classes.cpp ] || sources+=("$file")
 done

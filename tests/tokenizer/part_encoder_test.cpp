@@ -2,12 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "tests/tokenizer/golden.h"
+#include "tests/tokenizer/load_files.h"
 #include "tokenizer/text_encoder.h"
 #include "tokenizer/train_vocabulary.h"
 
@@ -16,13 +16,7 @@ namespace {
 
 std::shared_ptr<const Vocabulary> load(const std::string& vocab_json,
                                        const std::string& merges_txt) {
-  const std::string stem = ::testing::TempDir() + "/part_encoder_" + std::to_string(::getpid());
-  std::ofstream(stem + ".json", std::ios::binary) << vocab_json;
-  std::ofstream(stem + ".txt", std::ios::binary) << merges_txt;
-  auto vocabulary = Vocabulary::load(stem + ".json", stem + ".txt");
-  std::remove((stem + ".json").c_str());
-  std::remove((stem + ".txt").c_str());
-  return vocabulary;
+  return load_gpt2({"vocab.json", vocab_json}, {"merges.txt", merges_txt});
 }
 
 // Rules of runs and of what can follow each other in many ways; few bytes stay unsettled.

@@ -8,15 +8,16 @@
 #include <vector>
 
 #include "tests/tokenizer/corpus.h"
-#include "tokenizer/split/split.h"
+#include "tokenizer/split/gpt2_pattern.h"
 
 namespace weft {
 namespace {
 
 std::vector<size_t> ends_of(Simd simd, std::string_view text, size_t max_pieces = kSplitBatch) {
+  const Gpt2Pattern pattern(simd);
   std::vector<size_t> ends, batch(max_pieces);
   size_t begin = 0;
-  while (const size_t num_pieces = split_pieces_with(simd, text, begin, batch.data(), max_pieces)) {
+  while (const size_t num_pieces = pattern.split(text, begin, batch.data(), max_pieces)) {
     ends.insert(ends.end(), batch.begin(), batch.begin() + static_cast<ptrdiff_t>(num_pieces));
     begin = ends.back();
   }

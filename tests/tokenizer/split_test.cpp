@@ -1,11 +1,10 @@
-#include "tokenizer/split/split.h"
-
 #include <gmock/gmock.h>
 
 #include <random>
 #include <string>
 #include <vector>
 
+#include "tokenizer/split/gpt2_pattern.h"
 #include "tokenizer/split/unicode_classes.h"
 
 namespace weft {
@@ -19,7 +18,7 @@ std::vector<std::string> pieces(std::string_view text, size_t max_pieces = kSpli
   std::vector<std::string> result;
   std::vector<size_t> ends(max_pieces);
   size_t begin = 0;
-  while (const size_t num_pieces = split_pieces(text, begin, ends.data(), max_pieces)) {
+  while (const size_t num_pieces = Gpt2Pattern().split(text, begin, ends.data(), max_pieces)) {
     for (size_t i = 0; i < num_pieces; ++i) {
       result.emplace_back(text.substr(begin, ends[i] - begin));
       begin = ends[i];

@@ -92,8 +92,9 @@ TEST(Tokenizer, TreatsEndOfTextAsTold) {
   EXPECT_THAT(test::encode(literal, "a<|endoftext|>b"), testing::Not(testing::Contains(end)));
   expect_round_trip(literal, "a<|endoftext|>b");
   // Each side is split on its own: the space before the token belongs to no word.
-  const int32_t space = *vocabulary->find(" "), a = *vocabulary->find("a"),
-                b = *vocabulary->find("b");
+  const int32_t space = vocabulary->merge_table().byte_id(' '),
+                a = vocabulary->merge_table().byte_id('a'),
+                b = vocabulary->merge_table().byte_id('b');
   EXPECT_EQ(test::encode(token, "a <|endoftext|>b"), (Ids{a, space, end, b}));
   EXPECT_EQ(test::encode(token, "<|endoftext|><|endoftext|>"), (Ids{end, end}));
   EXPECT_EQ(test::encode(token, "<|endoftext|"), test::encode(literal, "<|endoftext|"));
@@ -112,7 +113,7 @@ TEST(Tokenizer, AppendsToTheIdsThatAreThere) {
 TEST(Tokenizer, DecodesEveryIdAndRejectsOthers) {
   const auto vocabulary = test::small_vocabulary();
   Tokenizer tokenizer(vocabulary);
-  const Ids ids = {vocabulary->end_of_document(), *vocabulary->find("a")};
+  const Ids ids = {vocabulary->end_of_document(), vocabulary->merge_table().byte_id('a')};
   EXPECT_EQ(tokenizer.decode(ids.data(), ids.size()), "<|endoftext|>a");
   for (int32_t id : {-1, vocabulary->size()})
     EXPECT_THROW(tokenizer.decode(&id, 1), std::out_of_range);

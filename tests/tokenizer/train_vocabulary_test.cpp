@@ -11,6 +11,7 @@
 #include <stdexcept>
 
 #include "tests/tokenizer/golden.h"
+#include "tokenizer/load_gpt2.h"
 
 namespace weft {
 namespace {
@@ -71,14 +72,9 @@ TEST(VocabularyTrainer, LearnsNothingFromNothing) {
 }
 
 TEST(VocabularyTrainer, WritesWhatTheLoaderReads) {
-  const auto folder = std::filesystem::temp_directory_path() /
-                      ("weft_train_vocabulary_test_" + std::to_string(getpid()));
-  std::filesystem::create_directories(folder);
   const LearnedVocabulary learned = learn(training_texts(), 3000, 1);
-  std::ofstream(folder / "vocab.json") << learned.vocab_json;
-  std::ofstream(folder / "merges.txt") << learned.merges_txt;
-  const auto vocabulary = Vocabulary::load(folder / "vocab.json", folder / "merges.txt");
-  std::filesystem::remove_all(folder);
+  const auto vocabulary =
+      load_gpt2({"vocab.json", learned.vocab_json}, {"merges.txt", learned.merges_txt});
   EXPECT_EQ(vocabulary->size(), 3000);
   EXPECT_EQ(vocabulary->end_of_document(), 2999);
   EXPECT_TRUE(vocabulary->entries_encode_to_themselves());

@@ -1,17 +1,12 @@
-#include "tokenizer/vocabulary.h"
-
 #include <gmock/gmock.h>
-#include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
-#include <system_error>
 
 #include "tests/tokenizer/golden.h"
 #include "tokenizer/byte_alphabet.h"
+#include "tokenizer/load_gpt2.h"
 
 namespace weft {
 namespace {
@@ -28,19 +23,12 @@ class VocabularyFilesTest : public testing::Test {
     entries_["ab"] = 256;
     entries_["abc"] = 257;
     entries_["<|endoftext|>"] = 258;
-    folder_ = std::filesystem::temp_directory_path() /
-              ("weft_vocabulary_test_" + std::to_string(getpid()));
-    std::filesystem::create_directories(folder_);
   }
-  ~VocabularyFilesTest() override { std::filesystem::remove_all(folder_); }
 
   std::shared_ptr<const Vocabulary> load() {
-    write("vocab.json", vocab_text_.empty() ? nlohmann::json(entries_).dump() : vocab_text_);
-    write("merges.txt", merges_);
-    return Vocabulary::load(folder_ / "vocab.json", folder_ / "merges.txt");
-  }
-  void write(const char* name, const std::string& content) {
-    std::ofstream(folder_ / name, std::ios::binary) << content;
+    const std::string vocab_json =
+        vocab_text_.empty() ? nlohmann::json(entries_).dump() : vocab_text_;
+    return load_gpt2({"vocab.json", vocab_json}, {"merges.txt", merges_});
   }
   // Both parts must be in the message.
   void expect_error(const std::string& where, const std::string& why) {
@@ -48,7 +36,6 @@ class VocabularyFilesTest : public testing::Test {
                 ThrowsMessage<std::runtime_error>(AllOf(HasSubstr(where), HasSubstr(why))));
   }
 
-  std::filesystem::path folder_;
   std::map<std::string, int> entries_;
   std::string vocab_text_;
   std::string merges_ = "#version: 0.2\na b\nab c\n";
@@ -59,9 +46,7 @@ TEST_F(VocabularyFilesTest, LoadsAWellFormedVocabulary) {
   EXPECT_EQ(vocabulary->size(), 259);
   EXPECT_EQ(vocabulary->end_of_document(), 258);
   EXPECT_EQ(vocabulary->bytes(257), "abc");
-  EXPECT_EQ(vocabulary->find("abc"), 257);
-  EXPECT_EQ(vocabulary->find("bc"), std::nullopt);
-  EXPECT_EQ(vocabulary->find("<|endoftext|>"), std::nullopt);
+  EXPECT_THAT(vocabulary->special_tokens(), testing::ElementsAre(258));
   EXPECT_TRUE(vocabulary->entries_encode_to_themselves());
   ASSERT_EQ(vocabulary->merges().size(), 2u);
   EXPECT_EQ(vocabulary->merges()[1].left, 256);
@@ -140,7 +125,13 @@ TEST_F(VocabularyFilesTest, RejectsMergesThatAreEmptyOrCutOff) {
 TEST_F(VocabularyFilesTest, NeedsNoMergesForSpecialTokens) {
   entries_["<pad>"] = 259;
   entries_["[MASK]"] = 260;
-  EXPECT_EQ(load()->size(), 261);
+  const auto vocabulary = load();
+  EXPECT_EQ(vocabulary->size(), 261);
+  EXPECT_THAT(vocabulary->special_tokens(), testing::ElementsAre(258, 259, 260));
+  EXPECT_TRUE(vocabulary->entries_encode_to_themselves());
+  Tokenizer tokenizer(vocabulary);
+  EXPECT_THAT(test::encode(tokenizer, "<pad>abc"),
+              testing::ElementsAre('<', 'p', 'a', 'd', '>', 257));
   entries_["<>"] = 261;
   expect_error("merges.txt", "none makes the entry '<>' (id 261)");
 }
@@ -154,27 +145,6 @@ TEST_F(VocabularyFilesTest, RejectsMalformedMerges) {
   expect_error("merges.txt:3", "is not a merge");
   merges_ = "#version: 0.2\na b\na b\n";
   expect_error("merges.txt:3", "twice");
-}
-
-TEST_F(VocabularyFilesTest, ReportsUnreadableFiles) {
-  EXPECT_THAT([this] { Vocabulary::load(folder_ / "absent.json", folder_ / "merges.txt"); },
-              ThrowsMessage<std::system_error>(HasSubstr("absent.json")));
-  EXPECT_THROW(Vocabulary::load(folder_, folder_), std::system_error);
-}
-
-TEST_F(VocabularyFilesTest, AreFoundWhereTheyAreGivenOrInTheNamedFolder) {
-  load();
-  EXPECT_EQ(find_vocabulary_files("x/v", "x/m")->vocab_file, "x/v");
-  EXPECT_THROW(find_vocabulary_files("x/v", ""), std::invalid_argument);
-  const char* before = std::getenv("WEFT_GPT2_DIR");
-  const std::string saved = before ? before : "";
-  setenv("WEFT_GPT2_DIR", folder_.c_str(), 1);
-  const auto files = find_vocabulary_files("", "");
-  setenv("WEFT_GPT2_DIR", (folder_ / "mistyped").c_str(), 1);
-  EXPECT_THROW(find_vocabulary_files("", ""), std::invalid_argument);
-  setenv("WEFT_GPT2_DIR", saved.c_str(), 1);
-  ASSERT_TRUE(files.has_value());
-  EXPECT_EQ(files->merge_file, folder_ / "merges.txt");
 }
 
 TEST(ByteAlphabet, IsGpt2s) {

@@ -21,7 +21,7 @@ std::vector<int32_t> merge_by_definition(const Vocabulary& vocabulary, const std
     ranks[{vocabulary.merges()[rank].left, vocabulary.merges()[rank].right}] = rank;
   }
   std::vector<int32_t> ids;
-  for (char c : word) ids.push_back(*vocabulary.find(std::string(1, c)));
+  for (char c : word) ids.push_back(vocabulary.merge_table().byte_id(static_cast<uint8_t>(c)));
   for (;;) {
     size_t best_rank = SIZE_MAX, best = 0;
     for (size_t i = 0; i + 1 < ids.size(); ++i) {

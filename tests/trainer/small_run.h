@@ -30,10 +30,7 @@ inline DataIdentity data_of_run() {
                            .bin_xxh3 = 2});
   data.vocabulary = {.num_tokens = 64,
                      .source = "s",
-                     .vocab_file = "/v/vocab.json",
-                     .vocab_sha256 = "aa",
-                     .merge_file = "/v/merges.txt",
-                     .merge_sha256 = "bb"};
+                     .tokenizer = {"gpt2", {{"/v/vocab.json", "aa"}, {"/v/merges.txt", "bb"}}}};
   return data;
 }
 

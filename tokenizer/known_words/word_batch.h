@@ -9,7 +9,8 @@
 #include <string_view>
 
 #include "tokenizer/known_words/word_cache.h"
-#include "tokenizer/split/split.h"
+#include "tokenizer/split/simd.h"
+#include "tokenizer/split/split_pattern.h"
 
 namespace weft {
 

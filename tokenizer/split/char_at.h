@@ -1,4 +1,4 @@
-// Characters of a text and their classes, as every splitter needs them.
+// Characters of a text and their classes, as every pattern needs them.
 #pragma once
 
 #include <array>
@@ -59,15 +59,20 @@ inline Char char_at(const uint8_t* p, const uint8_t* end) {
   return non_ascii_char_at(p, end);
 }
 
-// Returns the length of the contraction that starts with the apostrophe at `p`, or 0. It must be in
-// lower case, as in the released pattern.
-inline size_t contraction_bytes(const uint8_t* p, const uint8_t* end) {
-  if (end - p < 2) return 0;
-  const uint8_t a = p[1];
-  if (a == 's' || a == 't' || a == 'm' || a == 'd') return 2;
-  if (end - p < 3) return 0;
-  const uint8_t b = p[2];
-  return (a == 'r' && b == 'e') || (a == 'v' && b == 'e') || (a == 'l' && b == 'l') ? 3 : 0;
+// Returns the end of the run of characters of this class that goes on at `p`; `p` if there is none.
+inline const uint8_t* run_end(const uint8_t* p, const uint8_t* end, CharClass char_class) {
+  while (p < end) {
+    const uint8_t byte_class = kByteClasses[*p];
+    if (byte_class == static_cast<uint8_t>(char_class)) {
+      ++p;
+      continue;
+    }
+    if (byte_class != kNotAscii) return p;
+    const Char c = non_ascii_char_at(p, end);
+    if (c.char_class != char_class) return p;
+    p += c.num_bytes;
+  }
+  return p;
 }
 
 }  // namespace weft

@@ -12,11 +12,11 @@
 #include <string_view>
 
 #include "tokenizer/split/char_at.h"
-#include "tokenizer/split/split_scalar.h"
+#include "tokenizer/split/gpt2_piece.h"
 #include "tokenizer/split/split_simd.h"
 
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,bmi,bmi2,lzcnt,popcnt")
-#include "tokenizer/split/split_blocks.h"
+#include "tokenizer/split/gpt2_blocks.h"
 
 namespace weft {
 namespace {
@@ -201,8 +201,8 @@ struct Avx512 {
 
 }  // namespace
 
-size_t split_pieces_avx512(std::string_view text, size_t begin, size_t* ends, size_t max_pieces) {
-  return split_blocks<Avx512>(text, begin, ends, max_pieces);
+size_t split_gpt2_avx512(std::string_view text, size_t begin, size_t* ends, size_t max_pieces) {
+  return split_blocks<Avx512, Gpt2Blocks>(text, begin, ends, max_pieces);
 }
 
 }  // namespace weft

@@ -3,8 +3,8 @@
 
 #include <bit>
 
+#include "tokenizer/split/gpt2_blocks.h"
 #include "tokenizer/split/neon_block.h"
-#include "tokenizer/split/split_blocks.h"
 #include "tokenizer/split/split_simd.h"
 
 namespace weft {
@@ -53,8 +53,8 @@ struct Neon {
 
 }  // namespace
 
-size_t split_pieces_neon(std::string_view text, size_t begin, size_t* ends, size_t max_pieces) {
-  return split_blocks<Neon>(text, begin, ends, max_pieces);
+size_t split_gpt2_neon(std::string_view text, size_t begin, size_t* ends, size_t max_pieces) {
+  return split_blocks<Neon, Gpt2Blocks>(text, begin, ends, max_pieces);
 }
 
 }  // namespace weft

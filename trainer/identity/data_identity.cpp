@@ -97,16 +97,15 @@ void add_blend_differences(const DataIdentity& saved_data, const DataIdentity& o
 
 void add_vocabulary_differences(const RunVocabulary& saved, const RunVocabulary& ours,
                                 DataDifferences& differences) {
-  const auto compare = [&](const std::string& saved_sha256, const std::string& saved_file,
-                           const std::string& our_sha256, const std::string& our_file) {
-    if (saved_sha256.empty() || our_sha256.empty() || saved_sha256 == our_sha256) return;
+  const auto &theirs = saved.tokenizer.files, &files = ours.tokenizer.files;
+  for (size_t i = 0; i < std::min(theirs.size(), files.size()); ++i) {
+    if (theirs[i].sha256.empty() || files[i].sha256.empty() || theirs[i].sha256 == files[i].sha256)
+      continue;
     differences.refused.push_back(fmt::format(
         "the vocabulary is another one: the checkpoint's data was made with {} (SHA-256 {}), this "
         "run's with {} (SHA-256 {}), so the same token ids stand for other text",
-        saved_file, saved_sha256, our_file, our_sha256));
-  };
-  compare(saved.vocab_sha256, saved.vocab_file, ours.vocab_sha256, ours.vocab_file);
-  compare(saved.merge_sha256, saved.merge_file, ours.merge_sha256, ours.merge_file);
+        theirs[i].path, theirs[i].sha256, files[i].path, files[i].sha256));
+  }
 }
 
 // Masks and positions follow from the token that ends documents.
@@ -156,10 +155,7 @@ Json to_json(const DataIdentity& data) {
                {"vocabulary",
                 {{"size", vocabulary.num_tokens},
                  {"source", vocabulary.source},
-                 {"vocab_file", vocabulary.vocab_file},
-                 {"vocab_sha256", vocabulary.vocab_sha256},
-                 {"merge_file", vocabulary.merge_file},
-                 {"merge_sha256", vocabulary.merge_sha256},
+                 {"tokenizer", to_json(vocabulary.tokenizer)},
                  {"end_of_document", vocabulary.end_of_document},
                  {"end_of_document_source", vocabulary.end_of_document_source}}}};
   if (data.has_blends()) json["blends"] = to_json(data.blends);
@@ -175,10 +171,7 @@ DataIdentity data_identity_from_json(const Json& json) {
   const Json& vocabulary = json.at("vocabulary");
   data.vocabulary.num_tokens = json_integer_at(vocabulary, "size");
   vocabulary.at("source").get_to(data.vocabulary.source);
-  vocabulary.at("vocab_file").get_to(data.vocabulary.vocab_file);
-  vocabulary.at("vocab_sha256").get_to(data.vocabulary.vocab_sha256);
-  vocabulary.at("merge_file").get_to(data.vocabulary.merge_file);
-  vocabulary.at("merge_sha256").get_to(data.vocabulary.merge_sha256);
+  data.vocabulary.tokenizer = tokenizer_files_from(vocabulary.at("tokenizer"));
   // Older versions did not save it.
   data.vocabulary.end_of_document = find_json_integer(vocabulary, "end_of_document").value_or(-1);
   data.vocabulary.end_of_document_source = vocabulary.value("end_of_document_source", "");

@@ -10,7 +10,6 @@
 #include <stdexcept>
 #include <vector>
 
-#include "indexed_dataset/base/storage/sha256.h"
 #include "indexed_dataset/format/pair/reader.h"
 #include "indexed_dataset/format/sidecars/dataset_manifest.h"
 #include "trainer/identity/json_file.h"
@@ -27,23 +26,22 @@ RunVocabulary vocabulary_of_dataset(const std::string& prefix) {
   const DatasetVocabulary vocabulary = read_dataset_vocabulary(prefix);
   if (vocabulary.size == 0) return {};
   RunVocabulary found{vocabulary.size, dataset_manifest_path(prefix).string()};
-  found.vocab_sha256 = vocabulary.vocab_sha256;
-  found.merge_sha256 = vocabulary.merge_sha256;
-  if (!found.vocab_sha256.empty()) found.vocab_file = vocabulary.vocab_file;
-  if (!found.merge_sha256.empty()) found.merge_file = vocabulary.merge_file;
+  if (vocabulary.tokenizer.has_checksums()) found.tokenizer = vocabulary.tokenizer;
   found.end_of_document = vocabulary.end_of_document;
   if (found.end_of_document >= 0) found.end_of_document_source = "that of " + found.source;
   return found;
 }
 
+constexpr const char* kFileFlags[] = {"--vocab-file", "--merge-file"};
+
 // Two vocabularies may have equally many entries and still give other ids to the same text.
-void check_is_the_datasets(const char* flag, const std::string& file, const std::string& sha256,
-                           const std::string& wanted, const std::string& dataset) {
-  if (wanted.empty() || sha256 == wanted) return;
+void check_is_the_datasets(const char* flag, const TokenizerFile& file, const std::string& wanted,
+                           const std::string& dataset) {
+  if (wanted.empty() || file.sha256 == wanted) return;
   throw std::invalid_argument(
       fmt::format("{} {} is not the file that the dataset {} was made with: its SHA-256 is {}, the "
                   "dataset's manifest names {}; leave the flag out, or give that file",
-                  flag, file, dataset, sha256, wanted));
+                  flag, file.path, dataset, file.sha256, wanted));
 }
 
 void check_is_large_enough(int64_t given, int64_t needed, const std::string& needed_by) {
@@ -53,8 +51,6 @@ void check_is_large_enough(int64_t given, int64_t needed, const std::string& nee
                   "may hold every id below {}",
                   given, needed, needed_by, needed));
 }
-
-constexpr const char* kEndOfText = "<|endoftext|>";
 
 nlohmann::json read_vocabulary_file(const fs::path& vocab_file) {
   nlohmann::json json = read_json_file(vocab_file);
@@ -70,11 +66,12 @@ void take_tokens(RunVocabulary& vocabulary, const fs::path& vocab_file) {
   const nlohmann::json json = read_vocabulary_file(vocab_file);
   vocabulary.num_tokens = std::ssize(json);
   vocabulary.source = vocab_file.string();
-  const auto end = json.find(kEndOfText);
+  const auto end = json.find(kGpt2EndOfDocument);
   if (vocabulary.end_of_document >= 0 || end == json.end() || !end->is_number_unsigned()) return;
   vocabulary.end_of_document = static_cast<int64_t>(
       std::min<uint64_t>(end->get<uint64_t>(), std::numeric_limits<int64_t>::max()));
-  vocabulary.end_of_document_source = fmt::format("{} of {}", kEndOfText, vocabulary.source);
+  vocabulary.end_of_document_source =
+      fmt::format("{} of {}", kGpt2EndOfDocument, vocabulary.source);
 }
 
 void check_end_of_document(const RunVocabulary& vocabulary) {
@@ -86,13 +83,22 @@ void check_end_of_document(const RunVocabulary& vocabulary) {
       vocabulary.source));
 }
 
-// Sets the files of `vocabulary` to vocab.json and merges.txt of a folder or of the command line.
-void set_files(RunVocabulary& vocabulary, const fs::path& vocab_file, const fs::path& merge_file) {
-  vocabulary.vocab_file = fs::absolute(vocab_file).string();
-  vocabulary.vocab_sha256 = sha256_of_file(vocab_file);
-  if (merge_file.empty() || !fs::exists(merge_file)) return;
-  vocabulary.merge_file = fs::absolute(merge_file).string();
-  vocabulary.merge_sha256 = sha256_of_file(merge_file);
+// Returns vocab.json and, if it is there, merges.txt of a folder or of the command line.
+TokenizerFiles files_of(const fs::path& vocab_file, const fs::path& merge_file) {
+  return with_checksums(gpt2_files(vocab_file, fs::exists(merge_file) ? merge_file : fs::path()));
+}
+
+// Takes from the dataset's files what is not given. Throws if another file than the dataset's is.
+TokenizerFiles given_files(const Config& config, const TokenizerFiles& of_dataset,
+                           const std::string& dataset) {
+  TokenizerFiles given = files_of(config.vocab_file, config.merge_file);
+  for (size_t i = 0; i < of_dataset.files.size() && i < given.files.size(); ++i) {
+    TokenizerFile& file = given.files[i];
+    const TokenizerFile& wanted = of_dataset.files[i];
+    if (!file.sha256.empty()) check_is_the_datasets(kFileFlags[i], file, wanted.sha256, dataset);
+    if (file.sha256.empty()) file = wanted;
+  }
+  return given;
 }
 
 // Returns what the datasets' manifests say. One id must mean one text in all datasets of a blend.
@@ -105,14 +111,10 @@ RunVocabulary vocabulary_of_datasets(const std::vector<std::string>& prefixes) {
       common = found;
       continue;
     }
-    const auto differ = [](const std::string& a, const std::string& b) {
-      return !a.empty() && !b.empty() && a != b;
-    };
     const bool ends_differ = found.end_of_document >= 0 && common.end_of_document >= 0 &&
                              found.end_of_document != common.end_of_document;
     if (found.num_tokens != common.num_tokens || ends_differ ||
-        differ(found.vocab_sha256, common.vocab_sha256) ||
-        differ(found.merge_sha256, common.merge_sha256)) {
+        are_different(found.tokenizer, common.tokenizer)) {
       throw std::invalid_argument(fmt::format(
           "{} and {} name different vocabularies ({} and {} tokens): datasets of one run must be "
           "made with the same vocab.json and merges.txt",
@@ -129,16 +131,7 @@ RunVocabulary given_vocabulary(const Config& config, const RunVocabulary& manife
   given.end_of_document = manifest.end_of_document;
   given.end_of_document_source = manifest.end_of_document_source;
   take_tokens(given, config.vocab_file);
-  set_files(given, config.vocab_file, config.merge_file);
-  check_is_the_datasets("--vocab-file", config.vocab_file, given.vocab_sha256,
-                        manifest.vocab_sha256, dataset);
-  if (!given.merge_sha256.empty()) {
-    check_is_the_datasets("--merge-file", config.merge_file, given.merge_sha256,
-                          manifest.merge_sha256, dataset);
-  } else {
-    given.merge_file = manifest.merge_file;
-    given.merge_sha256 = manifest.merge_sha256;
-  }
+  given.tokenizer = given_files(config, manifest.tokenizer, dataset);
   return given;
 }
 
@@ -211,7 +204,7 @@ RunVocabulary find_run_vocabulary(const Config& config) {
           " ($WEFT_GPT2_DIR, else ~/.cache/weft/gpt2); for GPT-2 give --vocab-size 50257");
     }
     take_tokens(vocabulary, path);
-    set_files(vocabulary, path, vocabulary_folder() / "merges.txt");
+    vocabulary.tokenizer = files_of(path, vocabulary_folder() / "merges.txt");
   }
   if (config.vocab_size && vocabulary.num_tokens <= 0) {
     vocabulary.num_tokens = *config.vocab_size;

@@ -7,16 +7,19 @@
 #include <string>
 #include <vector>
 
+#include "indexed_dataset/format/sidecars/tokenizer_files.h"
 #include "trainer/config/config.h"
 
 namespace weft {
 
+// The entry of GPT-2's vocab.json that stands between documents.
+inline constexpr char kGpt2EndOfDocument[] = "<|endoftext|>";
+
 struct RunVocabulary {
   int64_t num_tokens = 0;
   std::string source;  // the origin of the number, for the log: "--vocab-size" or a path
-  // The vocab.json and merges.txt that made the dataset, as absolute paths, and their SHA-256 in
-  // hexadecimal digits; each is empty where it is not known.
-  std::string vocab_file = {}, vocab_sha256 = {}, merge_file = {}, merge_sha256 = {};
+  // The files of the tokenizer that made the dataset, with absolute paths and checksums.
+  TokenizerFiles tokenizer = {};
 
   // The token that ends documents; -1 in checkpoints of versions that did not save it. Its origin is
   // for messages, as "the last one of --vocab-size".

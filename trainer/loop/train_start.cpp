@@ -151,10 +151,9 @@ Facts TrainLoop::facts() const {
   }
   facts.emplace_back("the program's checksum", program_checksum());
   facts.emplace_back("the file of --unsee", unseen_ ? unseen_->sha256() : "");
-  facts.emplace_back(
-      "the vocabulary",
-      fmt::format("{} tokens, {} ends documents {} {}", vocabulary_.num_tokens,
-                  vocabulary_.end_of_document, vocabulary_.vocab_sha256, vocabulary_.merge_sha256));
+  facts.emplace_back("the vocabulary",
+                     fmt::format("{} tokens, {} ends documents {}", vocabulary_.num_tokens,
+                                 vocabulary_.end_of_document, id_of(vocabulary_.tokenizer)));
   facts.emplace_back(
       "the blends of the datasets",
       to_json(blends_).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));

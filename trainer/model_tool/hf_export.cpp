@@ -1,8 +1,8 @@
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "indexed_dataset/base/storage/file_io.h"
-#include "indexed_dataset/base/storage/sha256.h"
 #include "kernels/numbers/elements.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/checkpoint_reader.h"
@@ -20,21 +20,19 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kEndOfText = "<|endoftext|>";
-
-// The token of a vocab.json that has this id; "<|endoftext|>" where none has.
+// The token of a vocab.json that has this id; GPT-2's end of documents where none has.
 std::string token_with_id(const fs::path& vocab_file, int64_t id) {
   const nlohmann::json json = read_json_file(vocab_file);
   for (const auto& [token, its_id] : json.items()) {
     if (its_id == id) return token;
   }
-  return kEndOfText;
+  return kGpt2EndOfDocument;
 }
 
-// The id of "<|endoftext|>" in a vocab.json; -1 where it is not there, or no file is named.
-int64_t end_of_text_in(const fs::path& vocab_file) {
-  if (vocab_file.empty()) return -1;
-  return read_json_file(vocab_file).value(kEndOfText, int64_t{-1});
+// The id of GPT-2's end of documents in a vocab.json; -1 where it is not there, or no file is named.
+int64_t end_of_text_in(const TokenizerFiles& tokenizer) {
+  if (tokenizer.empty()) return -1;
+  return read_json_file(tokenizer.files[0].path).value(kGpt2EndOfDocument, int64_t{-1});
 }
 
 // An imported model has no run, and keeps the defaults of transformers.
@@ -102,22 +100,23 @@ void write_weights(const HfExport& options, const ModelShape& shape, const fs::p
 
 // With another tokenizer's files beside it a model would write nonsense, without any message.
 void check_vocabulary(const HfExport& options, const RunVocabulary& known, int64_t vocab_size) {
-  if (options.vocab_file.empty()) return;
+  if (options.tokenizer.empty()) return;
   constexpr const char* kHint =
       ": give the --vocab-file and --merge-file that its dataset was made with, or --no-tokenizer";
-  const int64_t entries = count_vocabulary(options.vocab_file);
+  const TokenizerFiles files = with_checksums(options.tokenizer);
+  const std::string& vocab_json = files.files[0].path;
+  const int64_t entries = count_vocabulary(vocab_json);
   // A model may have more rows than its tokenizer has words, if this is known to be its tokenizer.
-  if (entries > vocab_size || (entries < vocab_size && known.vocab_sha256.empty())) {
-    throw std::invalid_argument(options.vocab_file.string() + " has " + std::to_string(entries) +
+  if (entries > vocab_size || (entries < vocab_size && known.tokenizer.empty())) {
+    throw std::invalid_argument(vocab_json + " has " + std::to_string(entries) +
                                 " entries, the model's vocabulary " + std::to_string(vocab_size) +
                                 kHint);
   }
-  for (const auto& [file, wanted] : {std::pair{options.vocab_file, known.vocab_sha256},
-                                     {options.merge_file, known.merge_sha256}}) {
-    if (wanted.empty()) continue;
-    const std::string found = sha256_of_file(file);
-    if (found == wanted) continue;
-    throw std::invalid_argument(file.string() + " has SHA-256 " + found +
+  for (size_t i = 0; i < std::min(files.files.size(), known.tokenizer.files.size()); ++i) {
+    const TokenizerFile& file = files.files[i];
+    const std::string& wanted = known.tokenizer.files[i].sha256;
+    if (wanted.empty() || file.sha256 == wanted) continue;
+    throw std::invalid_argument(file.path + " has SHA-256 " + file.sha256 +
                                 ", but the model's data was made with a file of SHA-256 " + wanted +
                                 kHint);
   }
@@ -152,42 +151,42 @@ void remove_export(const fs::path& folder) noexcept {
 
 void write_export(const HfExport& options, const ModelShape& shape, const CheckpointInfo& info) {
   const int64_t known = info.data.vocabulary.end_of_document;
-  const int64_t end_of_document = known >= 0 ? known : end_of_text_in(options.vocab_file);
-  if (!options.vocab_file.empty()) {
-    write_file_atomically(options.output / "vocab.json", read_file(options.vocab_file));
-    write_file_atomically(options.output / "merges.txt", read_file(options.merge_file));
+  const int64_t end_of_document = known >= 0 ? known : end_of_text_in(options.tokenizer);
+  if (!options.tokenizer.empty()) {
+    const std::vector<TokenizerFile>& files = options.tokenizer.files;
+    write_file_atomically(options.output / "vocab.json", read_file(files[0].path));
+    write_file_atomically(options.output / "merges.txt", read_file(files[1].path));
     write_file_atomically(
         options.output / "tokenizer_config.json",
-        tokenizer_config_json(shape.max_positions,
-                              token_with_id(options.vocab_file, end_of_document)));
+        tokenizer_config_json(shape.max_positions, token_with_id(files[0].path, end_of_document)));
   }
   write_weights(options, shape, options.output / kWeights);
   write_file_atomically(options.output / "config.json",
                         hf_config_json(shape, training_of(info), options.dtype, end_of_document));
 }
 
-bool has_checksum(const fs::path& file, const std::string& sha256) {
-  return !file.empty() && fs::exists(file) && (sha256.empty() || sha256_of_file(file) == sha256);
+bool are_files_of(const TokenizerFiles& known, const TokenizerFiles& files) {
+  const bool are_there =
+      !files.empty() && std::all_of(files.files.begin(), files.files.end(), [](const auto& file) {
+        return !file.path.empty() && fs::exists(file.path);
+      });
+  return are_there && !are_different(known, with_checksums(files));
 }
 
 }  // namespace
 
-std::pair<fs::path, fs::path> find_tokenizer_files(const CheckpointInfo& checkpoint) {
-  const RunVocabulary& known = checkpoint.data.vocabulary;
+TokenizerFiles find_tokenizer_files(const CheckpointInfo& checkpoint) {
+  const TokenizerFiles& known = checkpoint.data.vocabulary.tokenizer;
   const fs::path folder = vocabulary_folder();
-  for (const auto& [vocab_file, merge_file] :
-       {std::pair<fs::path, fs::path>{known.vocab_file, known.merge_file},
-        {folder / "vocab.json", folder / "merges.txt"}}) {
-    if (has_checksum(vocab_file, known.vocab_sha256) &&
-        has_checksum(merge_file, known.merge_sha256))
-      return {vocab_file, merge_file};
+  for (const TokenizerFiles& files :
+       {known, gpt2_files(folder / "vocab.json", folder / "merges.txt")}) {
+    if (are_files_of(known, files)) return files;
   }
   const std::string what =
-      known.vocab_sha256.empty()
-          ? "no vocab.json and merges.txt in " + folder.string()
-          : "neither " + known.vocab_file + " nor " + folder.string() +
-                " has the vocabulary that the model's data was made with (SHA-256 " +
-                known.vocab_sha256 + ")";
+      known.empty() ? "no vocab.json and merges.txt in " + folder.string()
+                    : "neither " + known.files[0].path + " nor " + folder.string() +
+                          " has the vocabulary that the model's data was made with (SHA-256 " +
+                          known.files[0].sha256 + ")";
   throw std::invalid_argument(
       what + ", for the tokenizer files; give --vocab-file and --merge-file, or --no-tokenizer");
 }

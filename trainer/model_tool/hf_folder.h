@@ -13,6 +13,7 @@
 #include <string>
 #include <utility>
 
+#include "indexed_dataset/format/sidecars/tokenizer_files.h"
 #include "kernels/backend.h"
 #include "trainer/checkpoint/checkpoint_info.h"
 
@@ -22,9 +23,8 @@ struct HfExport {
   std::filesystem::path load;  // checkpoint folder
   int64_t iteration = 0;
   std::filesystem::path output;  // folder; created
-  // These are copied as vocab.json and merges.txt. Where they are empty, no tokenizer files are
-  // written.
-  std::filesystem::path vocab_file = {}, merge_file = {};
+  // Copied as vocab.json and merges.txt; without them no tokenizer files are written.
+  TokenizerFiles tokenizer = {};
   // Replaces the files of an older export; otherwise the folder must be empty or absent.
   bool overwrite = false;
   // The type of the weights that are written. They come from the fp32 masters where the checkpoint
@@ -41,8 +41,7 @@ void export_hf(const HfExport& options);
 // files themselves where they still have their checksums, else equal ones in vocabulary_folder().
 // Those of vocabulary_folder() serve any checkpoint that does not know its vocabulary. Throws
 // std::invalid_argument if they are not found.
-std::pair<std::filesystem::path, std::filesystem::path> find_tokenizer_files(
-    const CheckpointInfo& checkpoint);
+TokenizerFiles find_tokenizer_files(const CheckpointInfo& checkpoint);
 
 struct HfImport {
   std::filesystem::path input;  // folder with config.json and model.safetensors or its shards

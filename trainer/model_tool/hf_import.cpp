@@ -9,7 +9,6 @@
 #include <stdexcept>
 
 #include "indexed_dataset/base/storage/file_io.h"
-#include "indexed_dataset/base/storage/sha256.h"
 #include "kernels/numbers/bfloat16.h"
 #include "kernels/numbers/float16.h"
 #include "trainer/checkpoint/checkpoint.h"
@@ -170,13 +169,10 @@ RunVocabulary vocabulary_of(const fs::path& folder, const Json& config, int64_t 
   if (!fs::exists(folder / "vocab.json") || !fs::exists(folder / "merges.txt")) return vocabulary;
   if (vocabulary.end_of_document < 0) {
     const fs::path file = folder / "vocab.json";
-    take_end(read_json_file(file).value("<|endoftext|>", Json()),
-             "<|endoftext|> of " + file.string());
+    take_end(read_json_file(file).value(kGpt2EndOfDocument, Json()),
+             std::string(kGpt2EndOfDocument) + " of " + file.string());
   }
-  vocabulary.vocab_file = fs::absolute(folder / "vocab.json").string();
-  vocabulary.vocab_sha256 = sha256_of_file(folder / "vocab.json");
-  vocabulary.merge_file = fs::absolute(folder / "merges.txt").string();
-  vocabulary.merge_sha256 = sha256_of_file(folder / "merges.txt");
+  vocabulary.tokenizer = with_checksums(gpt2_files(folder / "vocab.json", folder / "merges.txt"));
   return vocabulary;
 }
 

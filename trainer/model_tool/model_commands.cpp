@@ -4,7 +4,6 @@
 
 #include <optional>
 #include <stdexcept>
-#include <tuple>
 
 #include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/terminal/messages.h"
@@ -77,11 +76,9 @@ class ExportCommand final : public Command {
                  .dtype = dtype_};
     // The tokenizer's files must be those of the model. An export without them must be asked for.
     if (!no_tokenizer_ && !vocab_file_.empty()) {
-      job.vocab_file = vocab_file_;
-      job.merge_file = merge_file_;
+      job.tokenizer = gpt2_files(vocab_file_, merge_file_);
     } else if (!no_tokenizer_) {
-      std::tie(job.vocab_file, job.merge_file) =
-          find_tokenizer_files(read_checkpoint_info(job.load, job.iteration));
+      job.tokenizer = find_tokenizer_files(read_checkpoint_info(job.load, job.iteration));
     }
     export_hf(job);
     fmt::print("exported iteration {} of {} to {}\n", job.iteration, escape_message(load_.folder),

@@ -151,11 +151,10 @@ MergedManifest merged_manifest(const PairMerge& pairs, const std::string& versio
     all_have_counts &= manifest && manifest->json.contains("input_counts");
     if (!manifest) continue;
     const DatasetVocabulary& other = manifest->vocabulary;
-    if (!other.vocab_sha256.empty() && vocabulary_of.empty()) {
+    if (!other.tokenizer.empty() && vocabulary_of.empty()) {
       vocabulary = other;
       vocabulary_of = prefix.string();
-    } else if (!other.vocab_sha256.empty() && (vocabulary.vocab_sha256 != other.vocab_sha256 ||
-                                               vocabulary.merge_sha256 != other.merge_sha256)) {
+    } else if (are_different(vocabulary.tokenizer, other.tokenizer)) {
       throw std::runtime_error(dataset_manifest_path(prefix).string() +
                                ": names another vocabulary than that of " + vocabulary_of +
                                ": the same id would mean different text in one dataset");

@@ -26,13 +26,7 @@ std::string stored_identity(const Json& manifest) {
 DatasetVocabulary vocabulary_from(const Json& json) {
   DatasetVocabulary vocabulary;
   if (!json.is_object()) return vocabulary;
-  const auto take = [&json](const char* name, std::string& value) {
-    if (json.contains(name) && json[name].is_string()) value = json[name].get<std::string>();
-  };
-  take("vocab_file", vocabulary.vocab_file);
-  take("vocab_sha256", vocabulary.vocab_sha256);
-  take("merge_file", vocabulary.merge_file);
-  take("merge_sha256", vocabulary.merge_sha256);
+  if (json.contains("tokenizer")) vocabulary.tokenizer = tokenizer_files_from(json["tokenizer"]);
   if (json.contains("size") && json["size"].is_number_integer())
     vocabulary.size = std::clamp<int64_t>(json["size"].get<int64_t>(), 0, kMaxCount);
   // A token that the vocabulary does not have ends no document.
@@ -51,10 +45,7 @@ std::filesystem::path dataset_manifest_path(const std::filesystem::path& prefix)
 
 Json to_json(const DatasetVocabulary& vocabulary) {
   return {{"size", vocabulary.size},
-          {"vocab_file", vocabulary.vocab_file},
-          {"vocab_sha256", vocabulary.vocab_sha256},
-          {"merge_file", vocabulary.merge_file},
-          {"merge_sha256", vocabulary.merge_sha256},
+          {"tokenizer", to_json(vocabulary.tokenizer)},
           {"end_of_document",
            vocabulary.end_of_document < 0 ? Json() : Json(vocabulary.end_of_document)}};
 }

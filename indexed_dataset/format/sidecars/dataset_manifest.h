@@ -9,20 +9,21 @@
 #include <optional>
 #include <string>
 
+#include "indexed_dataset/format/sidecars/tokenizer_files.h"
+
 namespace weft {
 
 std::filesystem::path dataset_manifest_path(const std::filesystem::path& prefix);
 
 // The vocabulary that a dataset was made with, "vocabulary" in its manifest.
 struct DatasetVocabulary {
-  int64_t size = 0;                    // 0 where it is not known
-  std::string vocab_file, merge_file;  // these are empty where they are not known
-  std::string vocab_sha256, merge_sha256;
+  int64_t size = 0;          // 0 where it is not known
+  TokenizerFiles tokenizer;  // empty where it is not known
   int64_t end_of_document =
       -1;  // the token that ends documents; -1 where none does or it is not known
 };
 
-// {"size", "vocab_file", "vocab_sha256", "merge_file", "merge_sha256", "end_of_document"}
+// {"size", "tokenizer" (tokenizer_files.h), "end_of_document"}
 nlohmann::ordered_json to_json(const DatasetVocabulary& vocabulary);
 // Reads it from PREFIX.manifest.json, which may hold nothing else. What is absent there, or no such
 // value, is not known. Throws std::runtime_error if the file is no JSON.

@@ -41,8 +41,7 @@ class InspectDocumentCommand final : public Command {
                                               documents.count()));
     }
     const auto sources = open_source_map_of(reader);
-    const auto vocabulary = find_vocabulary(reader.prefix(), options_.vocabulary.vocab_file,
-                                            options_.vocabulary.merge_file);
+    const auto vocabulary = find_vocabulary(reader.prefix(), options_.vocabulary.files());
     const auto [first, last] = documents.sequences(document_idx);
     const int64_t num_tokens = documents.num_tokens(document_idx), num_sequences = last - first;
     const std::vector<int32_t> ids = documents.first_tokens(document_idx, max_tokens_);

@@ -14,9 +14,8 @@ void declare_format(OptionSet& options, bool& as_json) {
 }
 
 std::shared_ptr<const Vocabulary> find_vocabulary(const std::filesystem::path& prefix,
-                                                  const std::filesystem::path& vocab_file,
-                                                  const std::filesystem::path& merge_file) {
-  auto vocabulary = find_dataset_vocabulary(prefix, vocab_file, merge_file);
+                                                  const TokenizerFiles& given) {
+  auto vocabulary = find_dataset_vocabulary(prefix, given);
   if (!vocabulary) {
     print_message(
         "the dataset's vocabulary was not found: only ids are shown (--vocab-file, --merge-file)");

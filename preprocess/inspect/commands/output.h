@@ -11,6 +11,7 @@
 #include "indexed_dataset/base/terminal/option_set.h"
 #include "indexed_dataset/format/pair/reader.h"
 #include "indexed_dataset/format/sidecars/source_map.h"
+#include "indexed_dataset/format/sidecars/tokenizer_files.h"
 #include "preprocess/inspect/lookup/timeline.h"
 #include "tokenizer/vocabulary.h"
 
@@ -20,8 +21,7 @@ void declare_format(OptionSet& options, bool& as_json);
 
 // As find_dataset_vocabulary(), with a message where there is none.
 std::shared_ptr<const Vocabulary> find_vocabulary(const std::filesystem::path& prefix,
-                                                  const std::filesystem::path& vocab_file,
-                                                  const std::filesystem::path& merge_file);
+                                                  const TokenizerFiles& given);
 
 void add_source(nlohmann::ordered_json& json, const std::optional<SourceMap>& sources,
                 int64_t document_idx);

@@ -107,12 +107,10 @@ std::optional<int64_t> RunOptions::last_iteration() const {
 std::shared_ptr<const Vocabulary> RunOptions::find_vocabulary_of(
     const RunSegment& segment, const std::filesystem::path& prefix) const {
   const DatasetOptions& data = segment.order.data;
-  const bool is_given = !vocabulary.vocab_file.empty();
-  const std::string& vocab_file = is_given ? vocabulary.vocab_file : data.vocab_file;
-  const std::string& merge_file = is_given ? vocabulary.merge_file : data.merge_file;
-  const auto [found, is_new] =
-      vocabularies_.try_emplace({prefix.string(), vocab_file, merge_file}, nullptr);
-  if (is_new) found->second = find_vocabulary(prefix, vocab_file, merge_file);
+  TokenizerFiles files = vocabulary.files();
+  if (files.empty()) files = gpt2_files(data.vocab_file, data.merge_file);
+  const auto [found, is_new] = vocabularies_.try_emplace({prefix.string(), files}, nullptr);
+  if (is_new) found->second = find_vocabulary(prefix, files);
   return found->second;
 }
 

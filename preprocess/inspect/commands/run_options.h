@@ -40,7 +40,8 @@ struct RunOptions {
   OrderOptions order_;
   std::vector<std::string> names_;  // of the options that --run replaces
   // By dataset, vocabulary file and merges.
-  mutable std::map<std::array<std::string, 3>, std::shared_ptr<const Vocabulary>> vocabularies_;
+  mutable std::map<std::pair<std::string, TokenizerFiles>, std::shared_ptr<const Vocabulary>>
+      vocabularies_;
 };
 
 // --split-name and --group.

@@ -71,10 +71,9 @@ class RunDocuments {
     const auto known = documents_.find(samples);
     if (known != documents_.end()) return known->second;
     const DatasetOptions& data = segment.order.data;
-    const bool is_given = !vocabulary_.vocab_file.empty();
-    auto vocabulary = find_vocabulary(samples->dataset().dataset(0).reader().prefix(),
-                                      is_given ? vocabulary_.vocab_file : data.vocab_file,
-                                      is_given ? vocabulary_.merge_file : data.merge_file);
+    TokenizerFiles files = vocabulary_.files();
+    if (files.empty()) files = gpt2_files(data.vocab_file, data.merge_file);
+    auto vocabulary = find_vocabulary(samples->dataset().dataset(0).reader().prefix(), files);
     SampleDocuments documents(*samples, std::move(vocabulary), names_);
     return documents_.emplace(samples, std::move(documents)).first->second;
   }

@@ -105,7 +105,7 @@ DataReport gather_report(const std::filesystem::path& prefix, const ReportOption
   DataReport report;
   report.prefix = prefix;
   read_manifest(report);
-  const auto vocabulary = find_dataset_vocabulary(prefix, options.vocab_file, options.merge_file);
+  const auto vocabulary = find_dataset_vocabulary(prefix, options.tokenizer);
   if (!vocabulary) {
     report.notes.push_back(
         "The dataset's vocabulary was not found: documents are shown as ids, repeated characters "

@@ -5,12 +5,13 @@
 #include <optional>
 #include <string>
 
+#include "indexed_dataset/format/sidecars/tokenizer_files.h"
 #include "preprocess/inspect/report/data_report.h"
 
 namespace weft {
 
 struct ReportOptions {
-  std::filesystem::path vocab_file, merge_file;  // empty: those of the dataset's manifest
+  TokenizerFiles tokenizer;  // empty: those of the dataset's manifest
   int num_threads = 1;
 };
 

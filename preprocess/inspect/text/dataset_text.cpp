@@ -2,37 +2,34 @@
 
 #include <system_error>
 
-#include "indexed_dataset/base/storage/sha256.h"
 #include "indexed_dataset/format/sidecars/dataset_manifest.h"
+#include "preprocess/vocabulary/load_vocabulary.h"
 
 namespace weft {
 
 namespace {
 
-bool is_vocabulary_of(const DatasetVocabulary& vocabulary, const VocabularyFiles& files) {
+bool are_files_of(const DatasetVocabulary& vocabulary, const TokenizerFiles& files) {
   std::error_code ignored;
-  return std::filesystem::exists(files.vocab_file, ignored) &&
-         std::filesystem::exists(files.merge_file, ignored) &&
-         sha256_of_file(files.vocab_file) == vocabulary.vocab_sha256 &&
-         sha256_of_file(files.merge_file) == vocabulary.merge_sha256;
+  for (const TokenizerFile& file : files.files) {
+    if (!std::filesystem::exists(file.path, ignored)) return false;
+  }
+  return id_of(with_checksums(files)) == id_of(vocabulary.tokenizer);
 }
 
 }  // namespace
 
 std::shared_ptr<const Vocabulary> find_dataset_vocabulary(const std::filesystem::path& prefix,
-                                                          const std::filesystem::path& vocab_file,
-                                                          const std::filesystem::path& merge_file) {
-  const auto files = find_vocabulary_files(vocab_file, merge_file);
-  const auto manifest = vocab_file.empty() ? read_dataset_manifest(prefix) : std::nullopt;
+                                                          const TokenizerFiles& given) {
+  const auto files = find_tokenizer_files(given);
+  const auto manifest = given.empty() ? read_dataset_manifest(prefix) : std::nullopt;
   // A merged dataset whose parts had no manifest knows no vocabulary.
-  if (manifest && !manifest->vocabulary.vocab_sha256.empty()) {
-    const VocabularyFiles of_manifest{manifest->vocabulary.vocab_file,
-                                      manifest->vocabulary.merge_file};
-    if (is_vocabulary_of(manifest->vocabulary, of_manifest))
-      return Vocabulary::load(of_manifest.vocab_file, of_manifest.merge_file);
-    if (files && !is_vocabulary_of(manifest->vocabulary, *files)) return nullptr;
+  if (manifest && manifest->vocabulary.tokenizer.has_checksums()) {
+    const TokenizerFiles& of_manifest = manifest->vocabulary.tokenizer;
+    if (are_files_of(manifest->vocabulary, of_manifest)) return load_vocabulary(of_manifest);
+    if (files && !are_files_of(manifest->vocabulary, *files)) return nullptr;
   }
-  return files ? Vocabulary::load(files->vocab_file, files->merge_file) : nullptr;
+  return files ? load_vocabulary(*files) : nullptr;
 }
 
 std::string decode_ids(const std::vector<int32_t>& ids, const Vocabulary& vocabulary) {

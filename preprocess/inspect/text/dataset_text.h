@@ -8,17 +8,17 @@
 #include <string>
 #include <vector>
 
+#include "indexed_dataset/format/sidecars/tokenizer_files.h"
 #include "tokenizer/vocabulary.h"
 
 namespace weft {
 
 // Loads the given files; else those named in the dataset's manifest, or else those of
-// find_vocabulary_files(), but only if their checksums are those in the manifest: another
+// find_tokenizer_files(), but only if their checksums are those in the manifest: another
 // vocabulary would make other text of the same ids. Without a manifest the latter are taken as they
-// are. Returns null if there are none, and downloads nothing. Throws what Vocabulary::load throws.
+// are. Returns null if there are none, and downloads nothing. Throws what load_vocabulary throws.
 std::shared_ptr<const Vocabulary> find_dataset_vocabulary(const std::filesystem::path& prefix,
-                                                          const std::filesystem::path& vocab_file,
-                                                          const std::filesystem::path& merge_file);
+                                                          const TokenizerFiles& given);
 
 // Returns the bytes of `ids`, which may end within a character. An id that the vocabulary does not
 // have becomes "<id N>".

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "indexed_dataset/base/terminal/option_set.h"
+#include "indexed_dataset/format/sidecars/tokenizer_files.h"
 
 namespace weft {
 
@@ -21,6 +22,8 @@ struct VocabularyOptions {
     if (vocab_file.empty() == merge_file.empty()) return;
     options.problem("--vocab-file and --merge-file belong together: give both or none");
   }
+  // No files if none are given.
+  TokenizerFiles files() const { return gpt2_files(vocab_file, merge_file); }
 };
 
 // The options of commands that look at one dataset.

@@ -221,8 +221,9 @@ TEST(Merge, RefusesPartsOfDifferentVocabularies) {
   const auto part = [&](const std::string& name, const std::string& sha256) {
     write_documents(folder.path() / name, {{1}});
     write_file_atomically(dataset_manifest_path(folder.path() / name),
-                          R"({"vocabulary": {"size": 300, "vocab_file": "v", "vocab_sha256": ")" +
-                              sha256 + R"(", "merge_file": "m", "merge_sha256": "0"},
+                          R"({"vocabulary": {"size": 300, "tokenizer": {"kind": "gpt2", "files":
+                              [{"path": "v", "sha256": ")" +
+                              sha256 + R"("}, {"path": "m", "sha256": "0"}]}},
                               "input_counts": {"documents": 5, "bad_lines_by_reason": {"blank": 2}},
                               "dataset": {"documents": 1, "tokens": 1}})");
     return folder.path() / name;
@@ -231,7 +232,7 @@ TEST(Merge, RefusesPartsOfDifferentVocabularies) {
   EXPECT_THAT(merge_error<std::runtime_error>(p, {part("a", "1"), part("b", "2")}),
               HasSubstr("names another vocabulary than that of"));
   merge(p, {part("a", "1"), part("b", "1")});
-  EXPECT_EQ(read_dataset_manifest(p).value().vocabulary.vocab_sha256, "1");
+  EXPECT_EQ(read_dataset_manifest(p).value().vocabulary.tokenizer.files[0].sha256, "1");
   const std::string text = with_suffix(p, ".manifest.json");
   EXPECT_THAT(text, HasSubstr("\"blank\": 4"));
   EXPECT_THAT(text, HasSubstr("\"documents\": 10"));

@@ -63,7 +63,6 @@ class RepairTest : public ::testing::Test {
         dataset_manifest_path(prefix_), R"({"options": {"append-eod": ")" +
                                             std::string(with_eod ? "true" : "false") +
                                             R"("}, "vocabulary": {"size": 301,
-        "vocab_file": "", "vocab_sha256": "", "merge_file": "", "merge_sha256": "",
         "end_of_document": )" + std::string(with_eod ? "300" : "null") +
                                             R"(}, "dataset": {"documents": )" +
                                             std::to_string(documents.size()) + R"(, "tokens": )" +
@@ -252,8 +251,7 @@ TEST_F(RepairTest, MemoryDoesNotGrowWithDocuments) {
   const std::vector<DatasetFile> files = {{".idx", idx()}};
   write_block_checksums(checksums_path(prefix_), files, 1);
   write_file_atomically(dataset_manifest_path(prefix_), R"({"options": {"append-eod": "true"},
-      "vocabulary": {"size": 301, "vocab_file": "", "vocab_sha256": "", "merge_file": "",
-      "merge_sha256": "", "end_of_document": 300},
+      "vocabulary": {"size": 301, "end_of_document": 300},
       "dataset": {"documents": 1500000, "tokens": 3000000}})");
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers take memory of their own";

@@ -189,6 +189,20 @@ if [ -n "$gpt2" ]; then # two merges that have changed places
   expect 3 "is not GPT-2's merges.txt" "$data" encode --input one.jsonl --vocab-file "$gpt2/vocab.json" --merge-file swapped.txt
 fi
 
+# --- what is read of merges.txt counts, not its bytes: a mark and carriage returns, or no first line and no last line feed
+rewrite_marked() { printf '\357\273\277' && sed 's/$/\r/' "$1"; }
+rewrite_bare() { printf %s "$(tail -n +2 "$1")"; }
+expect 0 '' "$data" preprocess --input one.jsonl --output-prefix same
+for rewrite in rewrite_marked rewrite_bare; do
+  mkdir $rewrite && cp gpt2/vocab.json $rewrite && $rewrite gpt2/merges.txt >$rewrite/merges.txt
+  expect 0 'is there already' "$data" preprocess --input one.jsonl --output-prefix same --vocab-file $rewrite/vocab.json --merge-file $rewrite/merges.txt
+  mv gpt2 gone && expect 0 'document 0 (1 tokens): x' env WEFT_GPT2_DIR=$rewrite "$data" info same_text_document && mv gone gpt2
+  [ -n "$gpt2" ] || continue
+  $rewrite "$gpt2/merges.txt" >merges.txt
+  expect 0 '' "$data" encode --input one.jsonl --vocab-file "$gpt2/vocab.json" --merge-file merges.txt
+done
+rm same_* merges.txt
+
 # --- names of files forge no lines of a log and reach no terminal as they are
 name=$'n\nerror: fake\033]0;t\a.jsonl'
 for text in '{"text":"a"}' nonsense; do

@@ -8,6 +8,7 @@
 
 #include "preprocess/documents/json_scanner.h"
 #include "tests/temporary_folder.h"
+#include "tests/tokenizer/load_files.h"
 #include "tokenizer/train_vocabulary.h"
 
 namespace weft {
@@ -28,7 +29,7 @@ class TokenizeChunk : public ::testing::Test {
     const TemporaryFolder folder;
     write(folder.path() / "vocab.json", learned.vocab_json);
     write(folder.path() / "merges.txt", learned.merges_txt);
-    vocabulary_ = Vocabulary::load(folder.path() / "vocab.json", folder.path() / "merges.txt");
+    vocabulary_ = test::load_gpt2_files(folder.path() / "vocab.json", folder.path() / "merges.txt");
     rules_.on_bad_line = OnBadLine::kSkip;
   }
   static void write(const std::filesystem::path& path, const std::string& text) {

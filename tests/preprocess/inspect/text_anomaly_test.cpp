@@ -6,6 +6,7 @@
 #include <random>
 
 #include "preprocess/inspect/anomaly/anomaly_scale.h"
+#include "tests/tokenizer/load_files.h"
 
 namespace weft {
 namespace {
@@ -19,7 +20,7 @@ AnomalyScale scale_of(const std::vector<Measures>& pieces) {
 std::shared_ptr<const Vocabulary> small_vocabulary() {
   const std::filesystem::path folder =
       std::filesystem::path(std::getenv("WEFT_SOURCE_DIR")) / "tests/golden/tokenizer";
-  return Vocabulary::load(folder / "small_vocab.json", folder / "small_merges.txt");
+  return test::load_gpt2_files(folder / "small_vocab.json", folder / "small_merges.txt");
 }
 
 class TextAnomaly : public testing::Test {

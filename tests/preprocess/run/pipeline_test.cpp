@@ -10,6 +10,7 @@
 #include "indexed_dataset/base/storage/file_io.h"
 #include "indexed_dataset/format/pair/reader.h"
 #include "tests/temporary_folder.h"
+#include "tests/tokenizer/load_files.h"
 #include "tokenizer/train_vocabulary.h"
 
 namespace weft {
@@ -27,7 +28,7 @@ class Pipeline : public ::testing::Test {
     const LearnedVocabulary learned = trainer.train(300, 2);
     write_file_atomically(path("vocab.json"), learned.vocab_json);
     write_file_atomically(path("merges.txt"), learned.merges_txt);
-    vocabulary_ = Vocabulary::load(path("vocab.json"), path("merges.txt"));
+    vocabulary_ = test::load_gpt2_files(path("vocab.json"), path("merges.txt"));
     config_.inputs = {path("in.jsonl")};
     config_.output_prefixes = {path("out")};
     config_.overwrite = true;

@@ -61,13 +61,13 @@ TEST(Resume, AVocabularyOfOtherEntriesIsRefused) {
   const ModelShape shape = model_shape(config, 64);
   const CheckpointInfo info = saved_by(config, shape);
   DataIdentity ours = data_of_run();
-  ours.vocabulary.merge_sha256 = "cc";
+  ours.vocabulary.tokenizer.files[1].sha256 = "cc";
   EXPECT_THROW(plan_resume(info, shape, config, ours), std::runtime_error);
   config.finetune = true;
   EXPECT_THAT(plan_resume(info, shape, config, ours).warnings,
               testing::ElementsAre(HasSubstr("the same token ids stand for other text")));
   config.finetune = false;
-  ours.vocabulary.vocab_sha256 = ours.vocabulary.merge_sha256 = "";
+  ours.vocabulary.tokenizer = {};
   EXPECT_THAT(plan_resume(info, shape, config, ours).warnings, testing::IsEmpty());
 }
 

@@ -101,20 +101,21 @@ TEST(RunVocabulary, AnotherFileThanTheDatasetsIsRefused) {
   write_file_atomically(folder / "wrong.json", R"({"a":0,"c":1})");
   const std::string sha256 = sha256_of_file(folder / "right.json");
   write_file_atomically(folder / "data.manifest.json",
-                        R"({"vocabulary":{"size":2,"vocab_file":"/v.json","vocab_sha256":")" +
-                            sha256 + R"(","merge_file":"/m.txt","merge_sha256":"00"}})");
-  EXPECT_EQ(find_run_vocabulary(config).vocab_sha256, sha256);
-  EXPECT_EQ(find_run_vocabulary(config).merge_file, "/m.txt");
+                        R"({"vocabulary":{"size":2,"tokenizer":{"kind":"gpt2","files":[)"
+                        R"({"path":"/v.json","sha256":")" +
+                            sha256 + R"("},{"path":"/m.txt","sha256":"00"}]}}})");
+  EXPECT_EQ(find_run_vocabulary(config).tokenizer.files[0].sha256, sha256);
+  EXPECT_EQ(find_run_vocabulary(config).tokenizer.files[1].path, "/m.txt");
   config.vocab_file = (folder / "right.json").string();
-  EXPECT_EQ(find_run_vocabulary(config).vocab_sha256, sha256);
-  EXPECT_EQ(find_run_vocabulary(config).merge_sha256, "00");
+  EXPECT_EQ(find_run_vocabulary(config).tokenizer.files[0].sha256, sha256);
+  EXPECT_EQ(find_run_vocabulary(config).tokenizer.files[1].sha256, "00");
   config.vocab_file = (folder / "wrong.json").string();
   EXPECT_THROW(find_run_vocabulary(config), std::invalid_argument);
   config.vocab_file.clear();
   config.vocab_size = 1;
   EXPECT_THROW(find_run_vocabulary(config), std::invalid_argument);
   config.vocab_size = 3;
-  EXPECT_EQ(find_run_vocabulary(config).vocab_sha256, sha256);
+  EXPECT_EQ(find_run_vocabulary(config).tokenizer.files[0].sha256, sha256);
 }
 
 TEST(RunVocabulary, AFileThatIsNoVocabularyIsBadInput) {

@@ -191,8 +191,7 @@ TEST_F(HfGpt2, ConfigSaysWhatTheModelIs) {
   std::ofstream(dir_ / "m.txt") << "#version: 0.2\n";
   export_hf({.load = dir_ / "ckpt",
              .output = dir_ / "out",
-             .vocab_file = dir_ / "v.json",
-             .merge_file = dir_ / "m.txt",
+             .tokenizer = gpt2_files(dir_ / "v.json", dir_ / "m.txt"),
              .dtype = DType::kBFloat16});
   const auto config = nlohmann::json::parse(read_file(dir_ / "out/config.json"));
   EXPECT_EQ(config["activation_function"], "gelu");
@@ -213,8 +212,7 @@ TEST_F(HfGpt2, Float16WeightsAreTheRoundedOnesAndComeBack) {
   const auto export_as = [&](const char* name, DType dtype) {
     export_hf({.load = dir_ / "ckpt",
                .output = dir_ / name,
-               .vocab_file = dir_ / "v.json",
-               .merge_file = dir_ / "m.txt",
+               .tokenizer = gpt2_files(dir_ / "v.json", dir_ / "m.txt"),
                .dtype = dtype});
     return SafetensorsFile(dir_ / name / "model.safetensors");
   };
@@ -242,8 +240,7 @@ TEST_F(HfGpt2, TheTokenThatEndsDocumentsIsTheModelsOwn) {
   std::ofstream(dir_ / "m.txt") << "#version: 0.2\n";
   export_hf({.load = dir_ / "ckpt",
              .output = dir_ / "out",
-             .vocab_file = dir_ / "v.json",
-             .merge_file = dir_ / "m.txt"});
+             .tokenizer = gpt2_files(dir_ / "v.json", dir_ / "m.txt")});
   const auto config = nlohmann::json::parse(read_file(dir_ / "out/config.json"));
   EXPECT_EQ(config["eos_token_id"], 2);
   EXPECT_EQ(config["bos_token_id"], 2);
@@ -395,8 +392,7 @@ TEST_F(HfGpt2, AnotherModelsTokenizerIsRefused) {
   write_vocabulary(49);
   const HfExport with_tokenizer{.load = dir_ / "ckpt",
                                 .output = dir_ / "out",
-                                .vocab_file = dir_ / "v.json",
-                                .merge_file = dir_ / "m.txt"};
+                                .tokenizer = gpt2_files(dir_ / "v.json", dir_ / "m.txt")};
   EXPECT_THROW(export_hf(with_tokenizer), std::invalid_argument);
   EXPECT_FALSE(fs::exists(dir_ / "out"));
 }
@@ -409,15 +405,14 @@ TEST_F(HfGpt2, TheTokenizerIsThatOfTheModelsData) {
   fs::copy(dir_ / "m.txt", dir_ / "hf/merges.txt");
   import_hf({dir_ / "hf", dir_ / "ckpt", 128});
   const CheckpointInfo info = read_checkpoint_info(dir_ / "ckpt", 0);
-  EXPECT_EQ(find_tokenizer_files(info).first, fs::absolute(dir_ / "hf/vocab.json"));
+  EXPECT_EQ(find_tokenizer_files(info).files[0].path, fs::absolute(dir_ / "hf/vocab.json"));
 
   // An equal copy elsewhere serves; a file of as many other entries does not.
   fs::remove_all(dir_ / "hf");
   EXPECT_THROW(find_tokenizer_files(info), std::invalid_argument);
   const HfExport with_tokenizer{.load = dir_ / "ckpt",
                                 .output = dir_ / "out",
-                                .vocab_file = dir_ / "v.json",
-                                .merge_file = dir_ / "m.txt"};
+                                .tokenizer = gpt2_files(dir_ / "v.json", dir_ / "m.txt")};
   export_hf(with_tokenizer);
   std::ofstream(dir_ / "m.txt", std::ios::app) << "a b\n";
   HfExport another = with_tokenizer;

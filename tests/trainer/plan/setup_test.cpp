@@ -148,8 +148,8 @@ TEST(RunManifest, HoldsTheArgumentsThatMapIterationsToSamples) {
   for (const char* field :
        {"\"arguments\": {", "\"dataset_prefix\": \"/data/p\"", "\"global_batch_size\": 8",
         "\"seq_length\": 16", "\"train_iters\": 10", "\"train_samples\": null",
-        "\"split\": \"969, 30, 1\"", "\"documents\": 3", "\"vocab_sha256\": \"aa\"",
-        "\"seed\": 1234", "\"eval_interval\": 1000"}) {
+        "\"split\": \"969, 30, 1\"", "\"documents\": 3", "\"sha256\": \"aa\"", "\"seed\": 1234",
+        "\"eval_interval\": 1000"}) {
     EXPECT_THAT(text, HasSubstr(field));
   }
 }

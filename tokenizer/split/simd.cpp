@@ -1,18 +1,11 @@
-#include "tokenizer/split/split.h"
+#include "tokenizer/split/simd.h"
 
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
 
-#include "tokenizer/split/split_scalar.h"
-#include "tokenizer/split/split_simd.h"
-
 namespace weft {
 namespace {
-
-// A block may hold so many pieces; with less room the vector splitters could not write what they
-// find.
-constexpr size_t kMaxPiecesOfABlock = 64;
 
 Simd best_simd() {
   for (const Simd simd : {Simd::kAvx512, Simd::kAvx2, Simd::kNeon}) {
@@ -62,27 +55,6 @@ Simd chosen_simd() {
     return name == nullptr || *name == '\0' ? best_simd() : simd_of_name(name);
   }();
   return chosen;
-}
-
-size_t split_pieces(std::string_view text, size_t begin, size_t* ends, size_t max_pieces) {
-  return split_pieces_with(chosen_simd(), text, begin, ends, max_pieces);
-}
-
-size_t split_pieces_with([[maybe_unused]] Simd simd, std::string_view text, size_t begin,
-                         size_t* ends, size_t max_pieces) {
-#if defined(__x86_64__)
-  if (simd == Simd::kAvx512 && max_pieces >= kMaxPiecesOfABlock) {
-    return split_pieces_avx512(text, begin, ends, max_pieces);
-  }
-  if (simd == Simd::kAvx2 && max_pieces >= kMaxPiecesOfABlock) {
-    return split_pieces_avx2(text, begin, ends, max_pieces);
-  }
-#elif defined(__aarch64__)
-  if (simd == Simd::kNeon && max_pieces >= kMaxPiecesOfABlock) {
-    return split_pieces_neon(text, begin, ends, max_pieces);
-  }
-#endif
-  return split_pieces_scalar(text, begin, ends, max_pieces);
 }
 
 }  // namespace weft

@@ -1,4 +1,4 @@
-#include "tokenizer/split/split_scalar.h"
+#include "tokenizer/split/gpt2_piece.h"
 
 #include "tokenizer/split/char_at.h"
 
@@ -21,22 +21,7 @@ const uint8_t* white_space_end(const uint8_t* p, const uint8_t* end) {
 
 }  // namespace
 
-const uint8_t* run_end(const uint8_t* p, const uint8_t* end, CharClass char_class) {
-  while (p < end) {
-    const uint8_t byte_class = kByteClasses[*p];
-    if (byte_class == static_cast<uint8_t>(char_class)) {
-      ++p;
-      continue;
-    }
-    if (byte_class != kNotAscii) return p;
-    const Char c = non_ascii_char_at(p, end);
-    if (c.char_class != char_class) return p;
-    p += c.num_bytes;
-  }
-  return p;
-}
-
-const uint8_t* piece_end(const uint8_t* p, const uint8_t* end) {
+const uint8_t* gpt2_piece_end(const uint8_t* p, const uint8_t* end) {
   if (*p == ' ' && p + 1 < end) {
     const Char next = char_at(p + 1, end);
     if (next.char_class == CharClass::kSpace) return white_space_end(p, end);
@@ -50,13 +35,13 @@ const uint8_t* piece_end(const uint8_t* p, const uint8_t* end) {
   return run_end(p + first.num_bytes, end, first.char_class);
 }
 
-size_t split_pieces_scalar(std::string_view text, size_t begin, size_t* ends, size_t max_pieces) {
+size_t split_gpt2_scalar(std::string_view text, size_t begin, size_t* ends, size_t max_pieces) {
   const auto* const data = reinterpret_cast<const uint8_t*>(text.data());
   const uint8_t* const end = data + text.size();
   const uint8_t* p = data + begin;
   size_t num_pieces = 0;
   while (num_pieces < max_pieces && p < end) {
-    p = piece_end(p, end);
+    p = gpt2_piece_end(p, end);
     ends[num_pieces++] = static_cast<size_t>(p - data);
   }
   return num_pieces;
