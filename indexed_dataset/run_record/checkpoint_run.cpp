@@ -13,6 +13,7 @@
 #include "indexed_dataset/base/process/json_integer.h"
 #include "indexed_dataset/base/process/parse_json.h"
 #include "indexed_dataset/base/storage/file_io.h"
+#include "indexed_dataset/base/storage/text_file.h"
 #include "indexed_dataset/base/terminal/terminal_text.h"
 #include "indexed_dataset/run_record/manifest_checksum.h"
 #include "indexed_dataset/run_record/read_segments.h"
@@ -100,7 +101,7 @@ fs::path folder_of(const fs::path& load) {
         ": there is no checkpoint of weft-train: neither latest_checkpointed_iteration.txt nor "
         "manifest.json; give the folder that --save had, or an iter_ folder in it");
   }
-  const std::string text = read_regular_file(tracker);
+  const std::string text = read_text_file(tracker);
   int64_t iteration = 0;
   try {
     iteration = std::stoll(text);

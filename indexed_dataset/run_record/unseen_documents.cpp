@@ -8,6 +8,7 @@
 
 #include "indexed_dataset/base/storage/file_io.h"
 #include "indexed_dataset/base/storage/sha256.h"
+#include "indexed_dataset/base/storage/text_file.h"
 #include "indexed_dataset/run_record/document_lines.h"
 
 namespace weft {
@@ -35,7 +36,7 @@ bool UnseenSequences::contains(int64_t sequence_idx) const {
 UnseenDocuments::UnseenDocuments(const std::filesystem::path& file,
                                  const std::vector<std::string>& prefixes,
                                  const std::filesystem::path& directory)
-    : text_(read_regular_file(file)), sha256_(sha256_of(text_)) {
+    : text_(read_text_file(file)), sha256_(sha256_of(text_)) {
   NamedDocuments named(prefixes, directory);
   DocumentLines lines(named);
   int64_t line_number = 0;

@@ -11,6 +11,7 @@
 
 #include "indexed_dataset/base/process/parallel_for.h"
 #include "indexed_dataset/base/process/stop_signal.h"
+#include "indexed_dataset/base/storage/text_file.h"
 #include "preprocess/commands/commands.h"
 #include "preprocess/commands/find_vocabulary.h"
 #include "preprocess/inputs/input_list.h"
@@ -60,7 +61,8 @@ std::vector<int32_t> parse_ids(const std::string& text, const std::string& input
                                int32_t vocabulary_size) {
   constexpr const char* kWhiteSpace = " \t\r\n";
   std::vector<int32_t> ids;
-  for (size_t begin = 0; (begin = text.find_first_not_of(kWhiteSpace, begin)) != text.npos;) {
+  const size_t first = text.size() - without_byte_order_mark(text).size();
+  for (size_t begin = first; (begin = text.find_first_not_of(kWhiteSpace, begin)) != text.npos;) {
     const size_t end = std::min(text.find_first_of(kWhiteSpace, begin), text.size());
     int32_t id = 0;
     const auto [last, error] = std::from_chars(text.data() + begin, text.data() + end, id);

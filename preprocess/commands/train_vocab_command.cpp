@@ -87,18 +87,20 @@ class TrainVocabCommand final : public Command {
   bool is_there_already(const std::filesystem::path& folder,
                         const LearnedVocabulary& learned) const {
     bool is_there = true;
+    std::string others;
     for (const auto& [name, text] : {std::pair{"merges.txt", &learned.merges_txt},
                                      std::pair{"vocab.json", &learned.vocab_json}}) {
       const std::filesystem::path file = folder / name;
       const bool exists = std::filesystem::exists(file);
       const bool is_equal = exists && read_file(file) == *text;
-      if (exists && !is_equal && !overwrite_) {
-        throw std::invalid_argument(
-            "'" + file.string() +
-            "' belongs to another vocabulary: datasets made with it could no longer be shown as "
-            "text; give --overwrite to replace it, or another --output");
-      }
+      if (exists && !is_equal) others += (others.empty() ? "'" : ", '") + file.string() + "'";
       is_there = is_there && is_equal;
+    }
+    if (!others.empty() && !overwrite_) {
+      throw std::invalid_argument(
+          others +
+          ": another vocabulary, datasets made with it could no longer be shown as text; give "
+          "--overwrite to replace it, or another --output");
     }
     return is_there;
   }

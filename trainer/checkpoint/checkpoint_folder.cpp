@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "indexed_dataset/base/storage/file_io.h"
+#include "indexed_dataset/base/storage/text_file.h"
 
 namespace weft {
 
@@ -53,8 +54,9 @@ std::optional<int64_t> latest_iteration(const fs::path& dir) {
   if (!fs::exists(tracker)) return std::nullopt;
   // A tracker is a few bytes long; anything longer is another file, which is not read.
   constexpr uintmax_t kMaxBytes = 64;
-  std::string text =
-      fs::is_regular_file(tracker) && fs::file_size(tracker) <= kMaxBytes ? read_file(tracker) : "";
+  std::string text = fs::is_regular_file(tracker) && fs::file_size(tracker) <= kMaxBytes
+                         ? read_text_file(tracker)
+                         : "";
   text.erase(text.find_last_not_of(" \t\r\n") + 1);  // people edit it
   text.erase(0, text.find_first_not_of(" \t\r\n"));
   int64_t iteration = -1;

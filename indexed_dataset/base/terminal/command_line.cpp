@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <stdexcept>
 #include <string_view>
@@ -85,6 +86,8 @@ void note_unknown_arguments(const CLI::App& app, OptionSet& options) {
       const std::string nearest = nearest_name(name, option_names(app));
       std::string hint = options.advice_for(name);
       if (hint.empty() && !nearest.empty()) hint = "did you mean " + nearest + "?";
+      if (std::isdigit(static_cast<unsigned char>(argument[1])))
+        hint = "as a number it is below 0, and they count from 0";
       options.problem(fmt::format("{}: unknown option{}{}", name, hint.empty() ? "" : "; ", hint));
     } else if (!after_option) {
       options.problem(fmt::format("'{}': unexpected argument", argument));

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "indexed_dataset/base/process/parse_json.h"
-#include "indexed_dataset/base/storage/whole_files.h"
+#include "indexed_dataset/base/storage/text_file.h"
 #include "indexed_dataset/order/blends/blend_schedule.h"
 
 namespace weft {
@@ -88,7 +88,7 @@ struct GivenGroup {
 
 // Reads "GROUP" "GROUP" ..., as bigscience's program does.
 std::vector<GivenGroup> read_groups(const std::string& path, const std::string& file_option) {
-  const std::string text = read_regular_file(path);
+  const std::string text = read_text_file(path);
   std::vector<GivenGroup> groups;
   for (size_t at = 0; (at = text.find_first_not_of(" \t\r\n", at)) != std::string::npos;) {
     const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<int64_t>(at), '\n');
@@ -131,8 +131,7 @@ SplitBlends resolve_blends(const DataPaths& paths) {
     const bool is_file = paths.data_path.empty();
     const std::string option =
         is_file ? "--data-args-path " + paths.data_args_path : std::string("--data-path");
-    const auto values =
-        is_file ? words_of(read_regular_file(paths.data_args_path)) : paths.data_path;
+    const auto values = is_file ? words_of(read_text_file(paths.data_args_path)) : paths.data_path;
     if (values.empty()) throw_bad(option, "names no dataset");
     result.blends.fill({parse_blend(values, option)});
     return result;

@@ -137,6 +137,19 @@ TEST(DataPaths, FilesHoldTheSameLists) {
               HasSubstr("not a JSON object of lists"));
 }
 
+TEST(DataPaths, AByteOrderMarkBeforeAListIsNoPartOfIt) {
+  const TemporaryFolder folder;
+  const auto list = (folder / "list").string(), groups = (folder / "groups").string();
+  write_file_atomically(list,
+                        "\xEF\xBB\xBF"
+                        "a_text_document\r\n");
+  EXPECT_THAT(resolve_data_paths({.data_args_path = list}).prefixes(),
+              ElementsAre("a_text_document"));
+  write_file_atomically(groups, "\xEF\xBB\xBF\"TRAIN: 1 0:1 a\"");
+  EXPECT_THAT(resolve_data_paths({.train_weighted_split_paths_path = groups}).prefixes(),
+              ElementsAre("a"));
+}
+
 TEST(DataPaths, WeightedSplitPathsHaveNamesAndRanges) {
   const SplitBlends blends = resolve_data_paths(
       {.train_weighted_split_paths = {"TRAIN: 1 0:0.9 a, 2 0.0:1 /x/b"},

@@ -29,6 +29,7 @@ expect 0 'encode 3: ' "$data" encode --input text --repeat 3 --threads 2 --quiet
 [ "$(wc -l <out.log)" = 3 ] || fail "--quiet prints more than the report"
 [ "$("$data" encode </dev/null | wc -w)" = 0 ] || fail "ids of nothing"
 
+[ "$({ printf '\357\273\277' && echo hi | "$data" encode; } | "$data" encode --decode)" = hi ] || fail "a byte order mark before ids"
 expect 3 "byte 3: 'x' is not a token id" bash -c "echo 12 x | '$data' encode --decode"
 expect 3 "'300' is not a token id" bash -c "echo 300 | '$data' encode --decode"
 expect 2 'WEFT_SIMD=sse: not one of' env WEFT_SIMD=sse "$data" encode --input text

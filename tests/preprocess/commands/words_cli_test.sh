@@ -172,7 +172,7 @@ for command in info verify report; do expect 4 'weft-data repair' "$data" $comma
 
 # --- a vocabulary is not replaced by another one unless asked for
 cp -r gpt2 kept
-expect 2 "belongs to another vocabulary" "$data" train-vocab --input vocabulary.jsonl --vocab-size 280 --output kept
+expect 2 "'kept/merges.txt', 'kept/vocab.json': another vocabulary" "$data" train-vocab --input vocabulary.jsonl --vocab-size 280 --output kept
 diff -r gpt2 kept || fail "a vocabulary was replaced"
 expect 0 'entries learned' "$data" train-vocab --input vocabulary.jsonl --vocab-size 300 --output kept
 expect 0 'entries learned' "$data" train-vocab --input vocabulary.jsonl --vocab-size 280 --output kept --overwrite
@@ -196,12 +196,12 @@ expect 0 '' "$data" preprocess --input one.jsonl --output-prefix same
 for rewrite in rewrite_marked rewrite_bare; do
   mkdir $rewrite && cp gpt2/vocab.json $rewrite && $rewrite gpt2/merges.txt >$rewrite/merges.txt
   expect 0 'is there already' "$data" preprocess --input one.jsonl --output-prefix same --vocab-file $rewrite/vocab.json --merge-file $rewrite/merges.txt
-  mv gpt2 gone && expect 0 'document 0 (1 tokens): x' env WEFT_GPT2_DIR=$rewrite "$data" info same_text_document && mv gone gpt2
+  mv gpt2 gone && expect 0 'document 0 (1 tokens): a' env WEFT_GPT2_DIR=$rewrite "$data" info same_text_document && mv gone gpt2
   [ -n "$gpt2" ] || continue
   $rewrite "$gpt2/merges.txt" >merges.txt
   expect 0 '' "$data" encode --input one.jsonl --vocab-file "$gpt2/vocab.json" --merge-file merges.txt
 done
-rm same_* merges.txt
+rm -f same_* merges.txt
 
 # --- names of files forge no lines of a log and reach no terminal as they are
 name=$'n\nerror: fake\033]0;t\a.jsonl'
