@@ -5,6 +5,7 @@
 #include <utility>
 
 namespace weft {
+
 TokenType token_type(const TokenizeRules& rules, int64_t vocabulary_size) {
   if (!rules.token_type) return token_type_for_vocabulary(vocabulary_size);
   if (*rules.token_type == TokenType::kUInt16 && vocabulary_size > 65536) {
