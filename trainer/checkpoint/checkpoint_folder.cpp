@@ -66,8 +66,7 @@ std::optional<int64_t> latest_iteration(const fs::path& dir) {
     throw std::runtime_error(
         tracker.string() +
         (text == "release"
-             ? ": says \"release\", which is a model of Megatron's, and those are not read: write it as a "
-               "Hugging Face folder with Megatron's tools, and make a checkpoint of that with weft-model import"
+             ? std::string(": \"release\" names a model of Megatron, ") + kWayFromMegatron
              : ": holds no iteration number; write the number of an iter_ folder into it"));
   }
   return iteration;
@@ -86,6 +85,17 @@ std::vector<int64_t> stored_iterations(const fs::path& dir) {
   }
   std::sort(iterations.begin(), iterations.end(), std::greater());
   return iterations;
+}
+
+bool holds_model_of_megatron(const fs::path& folder) {
+  if (!fs::is_directory(folder)) return false;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("mp_rank_") || name.starts_with("global_step") ||
+        name.ends_with(".distcp") || name == "model_optim_rng.pt")
+      return true;
+  }
+  return false;
 }
 
 bool is_replaceable(const fs::path& folder) {

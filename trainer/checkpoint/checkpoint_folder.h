@@ -32,6 +32,14 @@ void set_latest_iteration(const std::filesystem::path& dir, int64_t iteration);
 // Returns the iterations of all iter_ folders in DIR, newest first, whether they are whole or not.
 std::vector<int64_t> stored_iterations(const std::filesystem::path& dir);
 
+// Returns whether the folder holds weights as Megatron or DeepSpeed writes them: mp_rank_00/, __0_0.distcp,
+// model_optim_rng.pt, global_step10/.
+bool holds_model_of_megatron(const std::filesystem::path& folder);
+// The way from there, as the end of a sentence.
+inline constexpr const char* kWayFromMegatron =
+    "which is not read: write it as a Hugging Face folder with Megatron's tools, and make a checkpoint of "
+    "that with weft-model import";
+
 // Returns whether a checkpoint may replace an existing folder: it is one of ours, whole or torn.
 bool is_replaceable(const std::filesystem::path& folder);
 

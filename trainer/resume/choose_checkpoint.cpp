@@ -46,6 +46,11 @@ std::optional<CheckpointChoice> choose_checkpoint(const fs::path& dir) {
     }
     problem += "; " + reason;
   }
+  const bool is_megatrons = std::ranges::any_of(stored, [&](int64_t iteration) {
+    return holds_model_of_megatron(checkpoint_folder(dir, iteration));
+  });
+  if (is_megatrons)
+    problem += fmt::format("; there is a checkpoint of Megatron, {}", kWayFromMegatron);
   throw std::runtime_error(
       fmt::format("{} holds {}, but no checkpoint that can be loaded: {}; choose one with "
                   "--ckpt-step, or give a --load folder without any to start anew",

@@ -80,33 +80,20 @@ LrConflict lr_conflict(const Config& config) {
   return LrConflict::kFail;
 }
 
-// Returns whether the folder holds a model of Megatron's: mp_rank_00/model_optim_rng.pt, or __0_0.distcp.
-bool holds_model_of_megatron(const std::filesystem::path& folder) {
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with("mp_rank_") || name.ends_with(".distcp")) return true;
-  }
-  return false;
-}
-
 // Throws for a folder that holds weights, but not as a --save folder does: the run would start from random ones.
 void refuse_what_is_no_save_folder(const std::filesystem::path& load) {
   namespace fs = std::filesystem;
   if (!fs::is_directory(load)) return;
-  if (fs::exists(manifest_path(load))) {
+  if (fs::exists(manifest_path(load)) || fs::exists(load / "state_00000.safetensors")) {
     const fs::path folder = load.has_filename() ? load : load.parent_path();
     throw std::invalid_argument(fmt::format(
         "--load {} is a checkpoint itself: give the folder that it lies in, --load {}, and its "
         "iteration by --ckpt-step",
         load.string(), folder.has_parent_path() ? folder.parent_path().string() : "."));
   }
-  const fs::path release = load / "release";
-  if (holds_model_of_megatron(load) ||
-      (fs::is_directory(release) && holds_model_of_megatron(release))) {
-    throw std::invalid_argument(fmt::format(
-        "--load {} holds a checkpoint of Megatron, which is not read: write it as a Hugging Face folder with "
-        "Megatron's tools, and make a checkpoint of that with weft-model import",
-        load.string()));
+  if (holds_model_of_megatron(load) || holds_model_of_megatron(load / "release")) {
+    throw std::invalid_argument(fmt::format("--load {} holds a checkpoint of Megatron, {}",
+                                            load.string(), kWayFromMegatron));
   }
 }
 

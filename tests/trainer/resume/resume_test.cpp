@@ -150,6 +150,10 @@ TEST(Resume, AFolderOfWeightsThatIsNoSaveFolderIsNeverAnEmptyOne) {
   std::filesystem::create_directories(folder / "megatron/release/mp_rank_00");
   EXPECT_THAT(error((folder / "megatron").string()), HasSubstr("a checkpoint of Megatron"));
   EXPECT_THAT(error((folder / "megatron/release").string()), HasSubstr("weft-model import"));
+  std::filesystem::create_directories(folder / "deepspeed/global_step10");
+  EXPECT_THAT(error((folder / "deepspeed").string()), HasSubstr("a checkpoint of Megatron"));
+  std::filesystem::create_directories(folder / "trained/iter_0000010/mp_rank_00");
+  EXPECT_THAT(error((folder / "trained").string()), HasSubstr("there is a checkpoint of Megatron"));
   write_file_atomically(folder / "megatron/latest_checkpointed_iteration.txt", "release");
   EXPECT_THAT(error((folder / "megatron").string()), HasSubstr("weft-model import"));
 }
