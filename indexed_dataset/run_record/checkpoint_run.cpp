@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
@@ -24,72 +23,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
-
-constexpr const char* kDecisive[] = {"blend_schedule",
-                                     "curriculum_difficulty",
-                                     "curriculum_difficulty_step",
-                                     "curriculum_max_difficulty",
-                                     "curriculum_max_step",
-                                     "curriculum_metrics",
-                                     "curriculum_metrics_seed",
-                                     "curriculum_min_difficulty",
-                                     "curriculum_mode",
-                                     "curriculum_root_degree",
-                                     "curriculum_schedule_type",
-                                     "curriculum_total_step",
-                                     "data_args_path",
-                                     "data_path",
-                                     "dataloader_type",
-                                     "eval_interval",
-                                     "eval_iters",
-                                     "full_validation",
-                                     "global_batch_size",
-                                     "micro_batch_size",
-                                     "mid_level_dataset_surplus",
-                                     "no_data_sharding",
-                                     "per_split_data_args_path",
-                                     "rampup_batch_size",
-                                     "sample_order",
-                                     "seed",
-                                     "seq_length",
-                                     "split",
-                                     "step_batch_size_schedule",
-                                     "test_data_path",
-                                     "test_weighted_split_paths",
-                                     "test_weighted_split_paths_path",
-                                     "train_data_path",
-                                     "train_iters",
-                                     "train_samples",
-                                     "train_weighted_split_paths",
-                                     "train_weighted_split_paths_path",
-                                     "unsee",
-                                     "valid_data_path",
-                                     "valid_weighted_split_paths",
-                                     "valid_weighted_split_paths_path"};
-
-// These change no sample, but what is trained of it. They tell apart two ways of a run whose checkpoint does not list
-// its segments.
-constexpr const char* kTrained[] = {"adam_beta1",
-                                    "adam_beta2",
-                                    "adam_eps",
-                                    "attention_dropout",
-                                    "bf16",
-                                    "bf16_optimizer_state",
-                                    "clip_grad",
-                                    "fp16",
-                                    "hidden_dropout",
-                                    "loss_scale",
-                                    "lr",
-                                    "lr_decay_iters",
-                                    "lr_decay_samples",
-                                    "lr_decay_style",
-                                    "lr_decay_tokens",
-                                    "lr_warmup_fraction",
-                                    "lr_warmup_iters",
-                                    "lr_warmup_samples",
-                                    "lr_warmup_tokens",
-                                    "min_lr",
-                                    "weight_decay"};
 
 // Returns the folder of the checkpoint that is meant.
 fs::path folder_of(const fs::path& load) {
@@ -124,26 +57,6 @@ std::optional<fs::path> find_run_folder(const fs::path& checkpoint, const Json& 
   return folder;
 }
 
-// Returns the segments that began before a checkpoint of an older version.
-std::vector<Json> segments_of_run_manifest(const std::optional<fs::path>& run_folder,
-                                           int64_t iteration) {
-  if (!run_folder) {
-    throw std::runtime_error(
-        "no run_manifest.json lies beside the checkpoint or in the --run-dir that it names, and "
-        "without it nothing tells where this part of the run began; give the run's folder with --run");
-  }
-  read_run_segments(*run_folder);  // refuses a manifest that metrics.jsonl contradicts
-  const fs::path path = *run_folder / "run_manifest.json";
-  std::vector<Json> segments = read_manifest_segments(path);
-  std::erase_if(segments, [&](const Json& segment) {
-    return find_json_integer(segment, "resumed_iteration").value_or(0) >= iteration;
-  });
-  if (segments.empty())
-    throw std::runtime_error(
-        fmt::format("{} tells of iterations behind {} only", path.string(), iteration));
-  return segments;
-}
-
 std::string shortened(const Json& value) {
   constexpr size_t kMostBytes = 200;
   const std::string text = value.dump();
@@ -165,66 +78,51 @@ JsonDifference first_difference(const Json& a, const Json& b) {
   return {place, at_place(a), at_place(b)};
 }
 
-void check_agreement(const Json& checkpoint, const Json& segment,
-                     std::initializer_list<std::span<const char* const>> lists_of_arguments) {
-  const Json &saved = checkpoint.at("arguments"), &told = segment.at("arguments");
-  const auto refuse = [&](const std::string& what, const Json& a, const Json& b) {
+// Both tell what decides samples: the arguments of sample_arguments.h, and what was made of them.
+void check_agreement(const Json& checkpoint, const Json& segment) {
+  const auto compare = [](const std::string& what, const Json& a, const Json& b) {
+    if (a == b) return;
     const JsonDifference first = first_difference(a, b);
     throw std::runtime_error(fmt::format(
-        "it contradicts the run manifest: {}{} is {} in the checkpoint and {} in the manifest; the two "
-        "are not of one run, give the right folder with --run",
+        "it contradicts its list of segments: {}{} is {} in the checkpoint and {} in the list; the "
+        "two are not of one run",
         what, first.place.empty() ? "" : " at " + first.place, first.a, first.b));
   };
-  for (const std::span<const char* const> names : lists_of_arguments) {
-    for (const char* name : names) {
-      const auto a = saved.find(name), b = told.find(name);
-      if (a == saved.end() || b == told.end() || *a == *b)
-        continue;  // one version lacks the option
-      refuse(name, *a, *b);
-    }
-  }
-  const Json none = Json::object();
-  const Json& data = checkpoint.contains("data") ? checkpoint["data"] : none;
-  if (data.contains("datasets") && segment.contains("datasets") &&
-      data["datasets"] != segment["datasets"])
-    refuse("the list of datasets", data["datasets"], segment["datasets"]);
-  // Older versions kept no blends in checkpoints.
-  if (data.contains("blends") && segment.contains("blends") && data["blends"] != segment["blends"])
-    refuse("the blend of its datasets", data["blends"], segment["blends"]);
+  const Json &saved = checkpoint.at("arguments"), &told = segment.at("arguments");
+  const auto compare_argument = [&](const auto& field, const auto&) {
+    compare(field.name(), saved.at(field.name()), told.at(field.name()));
+  };
+  const SampleArguments any;
+  visit_sample_fields(compare_argument, any);
+  const Json& data = checkpoint.at("data");
+  compare("the list of datasets", data.at("datasets"), segment.at("datasets"));
+  compare("the blend of its datasets", data.at("blends"), segment.at("blends"));
 }
 
-struct ListedRun {
-  CheckpointRun run;
-  std::vector<Json> segments;
-};
+}  // namespace
 
-ListedRun read_listed_run(const fs::path& load) {
+RunTimeline read_run_of_checkpoint(const fs::path& load) {
   const fs::path folder = folder_of(load), path = folder / "manifest.json";
-  ListedRun listed;
-  auto& [run, segments] = listed;
   try {
     Json manifest = parse_json<Json>(read_file(path));
     take_checksum(manifest, path);
     const Json& checkpoint = manifest.at("info");
-    run.iteration = json_integer_at(checkpoint, "iteration");
-    if (run.iteration < 1)
+    const int64_t iteration = json_integer_at(checkpoint, "iteration");
+    if (iteration < 1)
       throw std::runtime_error("no iteration stands behind it: its weights were imported");
-    const std::optional<fs::path> run_folder = find_run_folder(folder, checkpoint.at("arguments"));
-    const auto own = checkpoint.find("run_segments");
-    segments = own != checkpoint.end() ? segments_of_list(*own)
-                                       : segments_of_run_manifest(run_folder, run.iteration);
-    if (segments.empty()) throw std::runtime_error("it lists no segment of its run");
-    run.segments = segments_from(segments, run_folder.value_or(folder));
-    const bool is_older = own == checkpoint.end();
-    check_agreement(checkpoint, segments.back(),
-                    {kDecisive, is_older ? std::span(kTrained) : std::span<const char* const>()});
-    const int64_t consumed = samples_of_iteration(run.segments, run.iteration).last;
+    const std::vector<Json> list = segments_of_list(checkpoint.at("run_segments"));
+    if (list.empty()) throw std::runtime_error("it lists no segment of its run");
+    const fs::path run_folder =
+        find_run_folder(folder, checkpoint.at("arguments")).value_or(folder);
+    RunTimeline run(segments_from(list, run_folder), iteration);
+    check_agreement(checkpoint, list.back());
+    const int64_t consumed = run.of_iteration(iteration).last;
     const int64_t saved = json_integer_at(checkpoint, "consumed_train_samples");
-    if (consumed == saved) return listed;
+    if (consumed == saved) return run;
     throw std::runtime_error(fmt::format(
         "it was saved after {} samples, and by the segments of its run iteration {} ends with {}: "
         "the two are not of one run",
-        saved, run.iteration, consumed));
+        saved, iteration, consumed));
   } catch (const ChecksumMismatch&) {
     throw;  // it names its file
   } catch (const std::system_error&) {
@@ -234,18 +132,6 @@ ListedRun read_listed_run(const fs::path& load) {
   } catch (const std::runtime_error& error) {
     throw std::runtime_error(path.string() + ": " + error.what());
   }
-}
-
-}  // namespace
-
-std::span<const char* const> decisive_arguments() { return kDecisive; }
-
-CheckpointRun read_run_of_checkpoint(const std::filesystem::path& load) {
-  return read_listed_run(load).run;
-}
-
-Json list_segments_before(const std::filesystem::path& load) {
-  return list_segments(read_listed_run(load).segments);
 }
 
 }  // namespace weft

@@ -14,26 +14,10 @@ namespace {
 
 }  // namespace
 
-int64_t NamedDocuments::take_dataset(std::string_view& text, std::string_view ends) {
-  for (size_t end = text.find_first_of(ends); end != std::string_view::npos;
-       end = text.find_first_of(ends, end + 1)) {
-    std::string name(text.substr(0, end));
-    if (name.ends_with(' ')) name.pop_back();
-    if (datasets_with(name).empty()) continue;
-    text.remove_prefix(name.size());
-    return dataset_named(name);
-  }
-  return dataset_named(std::string(std::exchange(text, {})));
-}
-
-const std::vector<int64_t>& NamedDocuments::datasets_with(const std::string& name) {
-  const auto [found, is_new] = by_name_.try_emplace(name);
-  if (is_new) found->second = names_.named(name);
-  return found->second;
-}
-
 int64_t NamedDocuments::dataset_named(const std::string& name) {
-  const std::vector<int64_t>& named = datasets_with(name);
+  const auto [known, is_new] = by_name_.try_emplace(name);
+  if (is_new) known->second = names_.named(name);
+  const std::vector<int64_t>& named = known->second;
   if (named.size() == 1) return named.front();
   if (named.empty())
     refuse(fmt::format("the run has no dataset {}; it has {}", name,

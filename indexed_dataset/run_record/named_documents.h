@@ -6,7 +6,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "indexed_dataset/run_record/dataset_names.h"
@@ -35,17 +34,11 @@ class NamedDocuments {
 
   const DatasetNames& names() const { return names_; }
   OpenDataset& open(int64_t dataset_idx);
-  bool is_dataset(const std::string& name) { return !datasets_with(name).empty(); }
   int64_t dataset_named(const std::string& name);
-  // Takes the name of a dataset from the beginning of a text: it ends before one of the characters `ends`, which it may
-  // hold itself, or with the text.
-  int64_t take_dataset(std::string_view& text, std::string_view ends);
   // Returns the dataset that is meant where none is named.
   int64_t only_dataset() const;
 
  private:
-  const std::vector<int64_t>& datasets_with(const std::string& name);
-
   DatasetNames names_;
   std::map<std::string, std::vector<int64_t>> by_name_;  // what names_.named() has told
   std::map<int64_t, std::unique_ptr<OpenDataset>> open_;

@@ -5,21 +5,16 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
-#include <optional>
 #include <vector>
 
-#include "indexed_dataset/run_record/run_segments.h"
+#include "indexed_dataset/run_record/run_timeline.h"
 #include "indexed_dataset/run_record/unseen_documents.h"
 
 namespace weft {
 
-// Returns the run's segments, the oldest first. Throws std::runtime_error that names what is missing, and std::system_error if the
-// file cannot be read; as check_step() for the last step of each segment in metrics.jsonl.
-std::vector<RunSegment> read_run_segments(const std::filesystem::path& run_folder);
-
-// Returns the last iteration that the run has trained; nothing without metrics.jsonl. Throws as find_logged_step().
-std::optional<int64_t> find_last_trained(const std::filesystem::path& run_folder,
-                                         const std::vector<RunSegment>& segments);
+// Throws std::runtime_error that names what is missing, and std::system_error if the file cannot be read; as
+// RunTimeline::check_step() for the last step of each segment in metrics.jsonl.
+RunTimeline read_run(const std::filesystem::path& run_folder);
 
 // Returns the segments that a file lists, whole ones, the oldest first. Copies of files of --unsee lie in `run_folder`.
 // Throws std::runtime_error for what cannot be segments of one run, and JSON exceptions.

@@ -9,9 +9,8 @@
 #include <vector>
 
 #include "indexed_dataset/format/soundness/dataset_identity.h"
-#include "indexed_dataset/order/blends/sample_query.h"
+#include "indexed_dataset/order/blends/sample_order.h"
 #include "indexed_dataset/run_record/dataset_names.h"
-#include "indexed_dataset/run_record/run_metrics.h"
 
 namespace weft {
 
@@ -22,13 +21,18 @@ struct UnseeFile {
   std::filesystem::path directory;  // the run's working directory
 };
 
+// A run that was resumed counts iterations, samples and tokens from there on.
+struct Resumption {
+  int64_t iteration = 0, samples = 0, tokens = 0;
+};
+
 struct RunSegment {
   SampleOrder order;
   std::optional<UnseeFile> unsee;
   Resumption resumed;  // where it begins
-  // The sample with which its first evaluation begins, if the file tells it; that evaluation may be one
-  // which was cut short where the segment begins.
-  std::optional<int64_t> resumed_valid_samples;
+  // The sample with which its first evaluation begins; that evaluation may be one which was cut short where the
+  // segment begins.
+  int64_t resumed_valid_samples = 0;
   bool makes_up_evaluation = false;
   // Arguments of another program with which the samples of evaluations and of the test are not known; mostly none.
   std::string unknown_evaluations;
@@ -50,44 +54,5 @@ DatasetNames dataset_names_of(const std::vector<RunSegment>& segments);
 // Returns true if sample i of `split` is the same in both segments, for every i and every group. If
 // their curricula differ, they may still train other parts of these samples.
 bool have_equal_samples(const RunSegment& a, const RunSegment& b, Split split);
-
-// Samples [first, last) of one segment.
-struct SegmentSamples {
-  const RunSegment* segment = nullptr;
-  int64_t first = 0, last = 0;
-};
-
-// Throws std::runtime_error if a step of metrics.jsonl took other samples than the segments say: the two
-// files are of different runs.
-void check_step(const std::vector<RunSegment>& segments, const LoggedStep& step);
-
-// Returns what an iteration took. Throws std::runtime_error where the folder does not tell: the
-// run began there from another run's checkpoint.
-SegmentSamples samples_of_iteration(const std::vector<RunSegment>& segments, int64_t iteration);
-
-// Throws std::runtime_error if the samples of validation and test are not known.
-void check_evaluations_known(const RunSegment& segment);
-
-// Returns what the evaluation after an iteration took of each group of validation datasets; the one at
-// the end of the run, which comes in addition, goes on behind the last one. Throws
-// std::invalid_argument where there was none, and std::runtime_error as above.
-SegmentSamples samples_of_evaluation(const std::vector<RunSegment>& segments, int64_t iteration);
-
-// The same for the validation of a segment that comes after `num_before` others of it. With
-// --full-validation that is all samples of the largest group; the others have fewer.
-SegmentSamples samples_of_validation(const RunSegment& segment, int64_t num_before);
-
-// Returns true if an evaluation follows an iteration, by the segment that takes it. Throws
-// std::runtime_error as above.
-bool has_evaluation(const std::vector<RunSegment>& segments, int64_t iteration);
-
-// Returns the number of the sample of `split` that follows the last one which the run may take.
-int64_t end_of_samples(const RunSegment& segment, Split split);
-
-// Returns whose samples [first, last) of `split` are; for the training set these may be several
-// segments', in order. Throws std::runtime_error where the folder does not tell: before the first
-// segment, or for a validation or test set that was another one before the run was resumed.
-std::vector<SegmentSamples> samples_in_range(const std::vector<RunSegment>& segments, Split split,
-                                             int64_t first, int64_t last);
 
 }  // namespace weft

@@ -52,13 +52,10 @@ std::vector<Json> segments_of_list(const Json& list) {
 
 std::vector<Json> read_manifest_segments(const std::filesystem::path& path) {
   Json manifest = parse_json<Json>(read_file(path));
-  if (manifest.contains("checksum")) {
-    take_checksum(
-        manifest, path,
-        "put back the file that the run wrote, or name one of its checkpoints, which tells "
-        "what led to it: --load in place of --run");
-  }
-  std::vector<Json> segments = segments_of_list(manifest.value("earlier", Json::array()));
+  take_checksum(manifest, path,
+                "put back the file that the run wrote, or name one of its checkpoints, which tells "
+                "what led to it: --load in place of --run");
+  std::vector<Json> segments = segments_of_list(manifest.at("earlier"));
   manifest.erase("earlier");
   segments.push_back(std::move(manifest));
   return segments;

@@ -10,11 +10,15 @@
 //    {"resumed_iteration": 700, "arguments": "unchanged", "blends": "unchanged"}]
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
 #include <vector>
 
 namespace weft {
+
+// The "format" of a segment. A version of weft-train that writes another one counts it up: nothing else is read.
+inline constexpr int64_t kRunFormat = 1;
 
 // Returns the list as files have it.
 nlohmann::ordered_json list_segments(const std::vector<nlohmann::ordered_json>& segments);
@@ -23,8 +27,8 @@ nlohmann::ordered_json list_segments(const std::vector<nlohmann::ordered_json>& 
 std::vector<nlohmann::ordered_json> segments_of_list(const nlohmann::ordered_json& list);
 
 // Returns all segments of run_manifest.json, which `path` names, the last one without the list of those before.
-// Manifests of older versions have no checksum. Throws ChecksumMismatch for one that was changed since it was written,
-// as above for what is no list, JSON exceptions, and std::system_error.
+// Throws ChecksumMismatch for one that was changed since it was written, as above for what is no list, JSON exceptions,
+// and std::system_error.
 std::vector<nlohmann::ordered_json> read_manifest_segments(const std::filesystem::path& path);
 
 }  // namespace weft

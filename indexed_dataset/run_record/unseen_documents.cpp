@@ -38,7 +38,6 @@ UnseenDocuments::UnseenDocuments(const std::filesystem::path& file,
                                  const std::filesystem::path& directory)
     : text_(read_text_file(file)), sha256_(sha256_of(text_)) {
   NamedDocuments named(prefixes, directory);
-  DocumentLines lines(named);
   int64_t line_number = 0;
   for (size_t begin = 0; begin < text_.size();) {
     const size_t end = std::min(text_.find('\n', begin), text_.size());
@@ -46,7 +45,7 @@ UnseenDocuments::UnseenDocuments(const std::filesystem::path& file,
     begin = end + 1;
     ++line_number;
     try {
-      lines.add(line);
+      add_documents_of_line(line, named);
     } catch (const std::invalid_argument& error) {
       throw std::runtime_error(fmt::format("{}, line {}: {}: {}", file.string(), line_number,
                                            line.substr(0, 200), error.what()));
@@ -62,6 +61,8 @@ UnseenDocuments::UnseenDocuments(const std::filesystem::path& file,
       by_prefix_.emplace(spelling, UnseenSequences(ranges));
     num_documents_ += std::ssize(documents);
   }
+  if (num_documents_ == 0)
+    throw std::invalid_argument(fmt::format("--unsee {}: it names no document", file.string()));
 }
 
 const UnseenSequences* UnseenDocuments::find(const std::string& prefix) const {

@@ -16,9 +16,9 @@
 #include "indexed_dataset/base/terminal/terminal_text.h"
 #include "indexed_dataset/format/soundness/file_checksum.h"
 #include "indexed_dataset/order/blends/build_datasets.h"
-#include "indexed_dataset/order/blends/data_options.h"
 #include "indexed_dataset/order/blends/order_description.h"
-#include "indexed_dataset/order/blends/order_options.h"
+#include "indexed_dataset/run_record/order_options.h"
+#include "indexed_dataset/run_record/sample_query.h"
 #include "preprocess/analyze/analysis.h"
 #include "preprocess/analyze/score_file.h"
 
@@ -34,8 +34,7 @@ class AnalyzeCommand final : public Command {
       : Command("analyze", "take metrics of all samples, for a curriculum by difficulty") {}
 
   void declare(OptionSet& options) override {
-    data_.declare(options);
-    order_.order.eval_iters = 0;  // only the training set is analyzed
+    order_.order().eval_iters = 0;  // only the training set is analyzed
     order_.declare(options);
     options.texts("--metric", metrics_,
                   "one or more of vocab_rarity, document_length, repeated_tokens, compressed_size");
@@ -56,8 +55,8 @@ class AnalyzeCommand final : public Command {
   }
 
   void validate(OptionSet& options) const override {
-    data_.validate(options);
-    if (data_.paths.empty()) options.problem("--data-path is required");
+    order_.validate_values(options);
+    if (order_.order().paths.empty()) options.problem("--data-path is required");
     order_.validate(options, false);
     if (output_.empty()) options.problem("--output is required");
     if (metrics_.empty() && !has_scores())
@@ -67,7 +66,7 @@ class AnalyzeCommand final : public Command {
       options.problem("--metric: one of them is named twice");
     if (!sample_scores_.empty() && !document_scores_.empty())
       options.problem("--sample-scores and --document-scores: give one of them");
-    if (!order_.blend_schedule.empty())
+    if (!order_.order().paths.blend_schedule.empty())
       options.problem(
           "--blend-schedule changes what is drawn during a run, and so does a curriculum by "
           "difficulty: leave one of them out");
@@ -83,20 +82,19 @@ class AnalyzeCommand final : public Command {
   int run(const OptionSet&) override {
     install_stop_signals();
     const auto start = std::chrono::steady_clock::now();
-    const DatasetOptions options = dataset_options();
-    const SampleOrder& order = order_.order;
-    TrainingDatasets datasets = build_training_datasets(options, target_sizes_of(order, 0));
+    const SampleOrder order = order_.resolved();
+    TrainingDatasets datasets = build_training_datasets(order, target_sizes_of(order, 0));
     const BlendedDataset& samples = *datasets.train;
     AnalysisOptions analysis{.output = output_,
                              .metrics = {},
-                             .order = describe_order(samples, order_arguments(options)),
+                             .order = describe_order(samples, order),
                              .num_threads = num_threads_.value_or(static_cast<int>(
                                  std::max(1U, std::thread::hardware_concurrency())))};
     fs::create_directories(analysis.output);
     const LockFile lock(analysis.output / "analyze.lock");
     std::vector<AnalyzedMetric> metrics = make_metrics(samples);
     for (AnalyzedMetric& metric : metrics) {
-      if (is_there(metric.request, samples, options)) {
+      if (is_there(metric.request, samples, order)) {
         fmt::print("{}: it was there already\n", metric.request.name);
       } else {
         analysis.metrics.push_back(std::move(metric));
@@ -123,17 +121,6 @@ class AnalyzeCommand final : public Command {
 
  private:
   bool has_scores() const { return !sample_scores_.empty() || !document_scores_.empty(); }
-
-  DatasetOptions dataset_options() const {
-    DatasetOptions options = order_.order.data;
-    options.blends = order_.resolve(data_.paths);
-    options.order = data_.order;
-    options.sequence_length = *order_.seq_length;
-    options.surplus = data_.surplus_value();
-    options.cache_path = data_.cache_path;
-    options.tokenizer_text = data_.tokenizer_text();
-    return options;
-  }
 
   std::vector<AnalyzedMetric> make_metrics(const BlendedDataset& samples) {
     std::vector<AnalyzedMetric> metrics;
@@ -177,13 +164,13 @@ class AnalyzeCommand final : public Command {
   // Returns true if the metric has been taken of these samples before, and its files are whole. Throws if it has
   // been of others, unless these may be replaced.
   bool is_there(const MetricRequest& metric, const BlendedDataset& samples,
-                const DatasetOptions& options) const {
+                const SampleOrder& order) const {
     std::optional<Json> stamp;
     try {
       stamp = find_metric_stamp(output_, metric.name);
       if (!stamp) return false;
       const std::string folder = (fs::path(output_) / metric.name).string();
-      check_same_order((*stamp)["order"], samples, order_arguments(options), folder);
+      check_same_order((*stamp)["order"], samples, order, folder);
       if ((*stamp)["metric"] != metric.name)
         throw std::runtime_error(folder + " has the stamp of another metric");
       if (stamp->value("parameters", Json()) != metric.parameters)
@@ -220,7 +207,6 @@ class AnalyzeCommand final : public Command {
                percentiles[20].get<int64_t>());
   }
 
-  DataOptions data_;
   OrderOptions order_;
   std::vector<std::string> metrics_, document_scores_;
   std::string sample_scores_, score_name_ = "score", output_;

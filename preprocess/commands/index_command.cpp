@@ -8,8 +8,8 @@
 #include "indexed_dataset/base/terminal/messages.h"
 #include "indexed_dataset/base/terminal/terminal_text.h"
 #include "indexed_dataset/order/blends/build_datasets.h"
-#include "indexed_dataset/order/blends/data_options.h"
-#include "indexed_dataset/order/blends/order_options.h"
+#include "indexed_dataset/run_record/order_options.h"
+#include "indexed_dataset/run_record/sample_query.h"
 #include "preprocess/commands/commands.h"
 
 namespace weft {
@@ -21,8 +21,7 @@ class IndexCommand final : public Command {
   IndexCommand() : Command("index", "build the sample indexes of a training run") {}
 
   void declare(OptionSet& options) override {
-    data_.declare(options);
-    order_.order.eval_iters = 0;  // unless they are asked for, only training is indexed
+    order_.order().eval_iters = 0;  // unless they are asked for, only training is indexed
     order_.declare(options);
     options.text("--vocab-file", vocab_file_,
                  "stands in the names of Megatron-Core's caches, and is not read");
@@ -31,26 +30,21 @@ class IndexCommand final : public Command {
   }
 
   void validate(OptionSet& options) const override {
-    data_.validate(options);
-    if (data_.paths.empty()) options.problem("--data-path is required");
-    order_.validate(options, order_.order.eval_iters > 0);
-    if (data_.cache_path.empty()) options.problem("--data-cache-path is required: files go there");
+    order_.validate_values(options);
+    if (order_.order().paths.empty()) options.problem("--data-path is required");
+    order_.validate(options, order_.order().eval_iters > 0);
+    if (order_.order().cache_path.empty())
+      options.problem("--data-cache-path is required: files go there");
   }
 
   int run(const OptionSet&) override {
     const auto start = std::chrono::steady_clock::now();
-    const SampleOrder order = order_.resolved();
-    DatasetOptions options = order.data;
-    options.blends = order_.resolve(data_.paths);
-    options.order = data_.order;
-    options.surplus = data_.surplus_value();
-    options.cache_path = data_.cache_path;
-    options.tokenizer_text = data_.tokenizer_text();
-    options.vocab_file = vocab_file_;
-    options.merge_file = merge_file_;
-    options.num_threads = num_threads_.value_or(0);
+    SampleOrder order = order_.resolved();
+    order.vocab_file = vocab_file_;
+    order.merge_file = merge_file_;
+    order.num_threads = num_threads_.value_or(0);
     const TrainingDatasets datasets =
-        build_training_datasets(options, target_sizes_of(order, order.eval_iters));
+        build_training_datasets(order, target_sizes_of(order, order.eval_iters));
     int64_t num_tokens = 0;
     for (const auto& reader : datasets.readers) num_tokens += reader->num_tokens();
     for (const IndexReport& report : datasets.reports) print(report);
@@ -72,7 +66,6 @@ class IndexCommand final : public Command {
         report.was_cached ? "was there, mapped" : "built", report.seconds);
   }
 
-  DataOptions data_;
   OrderOptions order_;
   std::string vocab_file_, merge_file_;
   std::optional<int> num_threads_;

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "indexed_dataset/order/blends/manifest_order.h"
+#include "indexed_dataset/run_record/manifest_order.h"
 #include "tests/fuzz/fuzz_check.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

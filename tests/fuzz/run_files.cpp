@@ -87,19 +87,18 @@ void read_manifest(const std::string& content) {
   const size_t end = std::min(content.find('\0'), content.size());
   write("run_manifest.json", content.substr(0, end));
   write("metrics.jsonl", end < content.size() ? content.substr(end + 1) : "");
-  const std::vector<RunSegment> segments = read_run_segments(folder());
-  FUZZ_CHECK(!segments.empty());
+  const RunTimeline run = read_run(folder());
+  FUZZ_CHECK(!run.segments().empty());
   for (const int64_t iteration : {int64_t{1}, int64_t{7}, int64_t{1'000'000}, INT64_MAX}) {
     try {
-      const SegmentSamples samples = samples_of_iteration(segments, iteration);
+      const Stretch samples = run.of_iteration(iteration);
       FUZZ_CHECK(samples.first <= samples.last);
-      if (has_evaluation(segments, iteration)) samples_of_evaluation(segments, iteration);
     } catch (const std::invalid_argument&) {
     } catch (const std::runtime_error&) {
     }
   }
   for (const Split split : {Split::kTrain, Split::kValid, Split::kTest})
-    end_of_samples(segments.back(), split);
+    run.end_of_samples(run.segments().back(), split);
 }
 
 void read_checkpoint(const std::string& content) {
@@ -112,9 +111,9 @@ void read_checkpoint(const std::string& content) {
   } else {
     write("manifest.json", content);
   }
-  const CheckpointRun run = read_run_of_checkpoint(folder());
-  FUZZ_CHECK(run.iteration > 0 && !run.segments.empty());
-  FUZZ_CHECK(samples_of_iteration(run.segments, run.iteration).last >= 0);
+  const RunTimeline run = read_run_of_checkpoint(folder());
+  FUZZ_CHECK(run.last_trained().value() > 0 && !run.segments().empty());
+  FUZZ_CHECK(run.of_iteration(*run.last_trained()).last >= 0);
 }
 
 void read_losses(const std::string& content) {

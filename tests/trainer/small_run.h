@@ -15,7 +15,7 @@ inline Config base_config() {
   config.global_batch_size = 8;
   config.train_iters = 10;
   config.lr = 1e-3;
-  config.data_path = {"/nowhere/data_text_document"};
+  config.paths.data_path = {"/nowhere/data_text_document"};
   return config;
 }
 

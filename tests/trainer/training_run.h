@@ -164,7 +164,7 @@ class Training : public testing::Test {
     add_checksum(manifest);
     write_file_atomically(path, manifest.dump());
   }
-  // Makes the checkpoint one of an older version, which does not list the segments of its run.
+  // Makes the checkpoint one that does not list the segments of its run.
   void forget_segments(const std::string& run, int64_t iteration) const {
     edit_checkpoint(run, iteration, [](nlohmann::ordered_json& info) {
       EXPECT_EQ(info.erase("run_segments"), 1U);

@@ -10,6 +10,11 @@ namespace weft {
 // C is Config or const Config. The visitor has group(name) and operator()(flag, value, help).
 template <typename C, typename Visitor>
 void visit_options(C& c, Visitor& v) {
+  // Those that decide the samples of a run are declared in the list that its readers use, too.
+  const auto declare = [&v](const auto& field, auto& value) { v(field.flag, value, field.help); };
+  const auto sample = [&c, &declare](auto member) {
+    with_field(member, [&](const auto& field) { declare(field, c.*(field.member)); });
+  };
   v.group("Model shape");
   v("num-layers", c.num_layers, "transformer blocks");
   v("hidden-size", c.hidden_size, "width of the residual stream");
@@ -17,7 +22,7 @@ void visit_options(C& c, Visitor& v) {
     "width of the feed-forward layer (default: 4 * hidden-size; with --swiglu two thirds of it)");
   v("num-attention-heads", c.num_attention_heads, "attention heads");
   v("kv-channels", c.kv_channels, "head size (default: hidden-size / num-attention-heads)");
-  v("seq-length", c.seq_length, "tokens per sample");
+  sample(&SampleArguments::seq_length);
   v("max-position-embeddings", c.max_position_embeddings,
     "rows of the position table, >= seq-length; not needed with rope, alibi or none");
   v("make-vocab-size-divisible-by", c.make_vocab_size_divisible_by,
@@ -54,57 +59,34 @@ void visit_options(C& c, Visitor& v) {
   v("hidden-dropout", c.hidden_dropout, "on the embedding and both residual branches");
 
   v.group("Batch and duration");
-  v("micro-batch-size", c.micro_batch_size, "samples per forward pass of one rank");
-  v("global-batch-size", c.global_batch_size,
-    "samples per step (default: micro-batch-size times data-parallel ranks)");
-  v("rampup-batch-size", c.rampup_batch_size,
-    "START INCREMENT SAMPLES: grow the batch over that many samples");
-  v("step-batch-size-schedule", c.step_batch_size_schedule,
-    "\"TOKENS:SIZE TOKENS:SIZE ...\": the batch has that size from that token on; K, M, B, T are 10^3 "
-    "to 10^12");
-  v("train-iters", c.train_iters, "steps to train; this or --train-samples");
-  v("train-samples", c.train_samples, "samples to train; this or --train-iters");
+  sample(&SampleArguments::micro_batch_size);
+  sample(&SampleArguments::global_batch_size);
+  sample(&SampleArguments::rampup_batch_size);
+  sample(&SampleArguments::step_batch_size_schedule);
+  sample(&SampleArguments::train_iters);
+  sample(&SampleArguments::train_samples);
   v("train-tokens", c.train_tokens,
     "stop with the step that reaches so many tokens, if it comes before the last iteration or sample");
   v("exit-interval", c.exit_interval, "save and exit when the iteration is a multiple of this");
   v("exit-duration-in-mins", c.exit_duration_in_mins, "save and exit after this many minutes");
   v("exit-on-missing-checkpoint", c.exit_on_missing_checkpoint,
     "with --load: no checkpoint is an error");
-  v("eval-iters", c.eval_iters, "global batches per validation and test; 0: none");
-  v("eval-interval", c.eval_interval, "steps between validations");
-  v("full-validation", c.full_validation,
-    "each validation takes every sample of its set once; --eval-iters is then for the test");
+  sample(&SampleArguments::eval_iters);
+  sample(&SampleArguments::eval_interval);
+  sample(&SampleArguments::full_validation);
   v("skip-train", c.skip_train, "only evaluate");
 
   v.group("Sequence-length curriculum");
   v("curriculum-learning", c.curriculum_learning,
     "the run has a curriculum: by --curriculum-schedule-type, or in --deepspeed_config");
-  v("curriculum-schedule-type", c.curriculum.schedule_type,
-    "how sequences grow: fixed_linear, fixed_root or fixed_discrete (default: they do not)");
-  v("curriculum-mode", c.curriculum.mode,
-    "truncate: train the first tokens of each sample, as DeepSpeed does; reshape: train all of them, "
-    "in rows of the present length");
-  v("curriculum-min-difficulty", c.curriculum.min_difficulty, "tokens of the first sequences");
-  v("curriculum-max-difficulty", c.curriculum.max_difficulty,
-    "tokens of the last ones (default: seq-length)");
-  v("curriculum-total-step", c.curriculum.total_step,
-    "steps until the last length (total_curriculum_step)");
-  v("curriculum-difficulty-step", c.curriculum.difficulty_step,
-    "lengths are multiples of this, but for the last one");
-  v("curriculum-root-degree", c.curriculum.root_degree,
-    "of fixed_root: lengths grow with this root of the steps");
-  v("curriculum-difficulty", c.curriculum.difficulty, "of fixed_discrete: the lengths, in order");
-  v("curriculum-max-step", c.curriculum.max_step,
-    "of fixed_discrete: the last step of each length but the last");
+  visit_fields(kCurriculumFields, declare, c.curriculum);
   v("deepspeed_config", c.deepspeed_config,
     "DeepSpeed's JSON file: batch sizes, gradient clipping, bf16, fp16, ZeRO stage, curriculum_learning "
     "and data_efficiency are read from it");
 
   v.group("Curriculum by difficulty");
-  v("curriculum-metrics", c.curriculum_metrics,
-    "JSON file (or its text) with DeepSpeed's curriculum_metrics: draw samples by metrics of weft-data "
-    "analyze");
-  v("curriculum-metrics-seed", c.curriculum_metrics_seed, "of the draws, as data_efficiency.seed");
+  sample(&SampleArguments::curriculum_metrics);
+  sample(&SampleArguments::curriculum_metrics_seed);
   v("data-efficiency-curriculum-learning", c.data_efficiency_curriculum_learning,
     "the run has such a curriculum: by --curriculum-metrics, or in --deepspeed_config");
 
@@ -158,7 +140,7 @@ void visit_options(C& c, Visitor& v) {
   v("use-checkpoint-lr-scheduler", c.use_checkpoint_lr_scheduler,
     "on resume the checkpoint's schedule wins");
   v("init-method-std", c.init_method_std, "standard deviation of the initial weights");
-  v("seed", c.seed, "of weights, dropout and data order");
+  sample(&SampleArguments::seed);
 
   v.group("Precision, device, parallelism");
   v("bf16", c.bf16,
@@ -233,36 +215,12 @@ void visit_options(C& c, Visitor& v) {
     "file of timed GEMM algorithms (default: ~/.cache/weft/gemm-algorithms)");
 
   v.group("Data");
-  v("data-path", c.data_path,
-    "dataset: PREFIX of PREFIX.bin and PREFIX.idx; or a blend: WEIGHT PREFIX WEIGHT PREFIX ..., or "
-    "PREFIX PREFIX ... in proportion to their sizes");
-  v("data-args-path", c.data_args_path, "a file with the values of --data-path");
-  v("train-data-path", c.train_data_path, "dataset or blend of training alone; no --split then");
-  v("valid-data-path", c.valid_data_path, "dataset or blend of validation alone");
-  v("test-data-path", c.test_data_path, "dataset or blend of the test alone");
-  v("per-split-data-args-path", c.per_split_data_args_path,
-    "JSON file with the values of the three: {\"train\": [...], \"valid\": [...], \"test\": [...]}");
-  v("train-weighted-split-paths", c.train_weighted_split_paths,
-    "\"NAME: WEIGHT BEGIN:END PREFIX, ...\", as in bigscience's Megatron-DeepSpeed");
-  v("valid-weighted-split-paths", c.valid_weighted_split_paths,
-    "the same for validation; each of several is evaluated by itself");
-  v("test-weighted-split-paths", c.test_weighted_split_paths, "the same for the test");
-  v("train-weighted-split-paths-path", c.train_weighted_split_paths_path,
-    "a file with the values of --train-weighted-split-paths, each in double quotes");
-  v("valid-weighted-split-paths-path", c.valid_weighted_split_paths_path,
-    "the same for validation");
-  v("test-weighted-split-paths-path", c.test_weighted_split_paths_path, "the same for the test");
-  v("blend-schedule", c.blend_schedule,
-    "JSON file: from which sample or token on training has another blend");
-  v("split", c.split, "shares of train, validation and test");
-  v("sample-order", c.sample_order,
-    "the program whose order is built: core, core-0.10, legacy, bigscience, neox; or sequential");
-  v("dataloader-type", c.dataloader_type,
-    "single: samples in order; cyclic: again and again, shuffled each epoch");
-  v("no-data-sharding", c.no_data_sharding,
-    "cyclic: ranks take turns in one permutation, instead of a range of samples each");
-  v("mid-level-dataset-surplus", c.mid_level_dataset_surplus,
-    "share of samples that are built of each dataset of a blend beyond its weight");
+  visit_fields(kDataPathFields, declare, c.paths);
+  sample(&SampleArguments::split);
+  sample(&SampleArguments::sample_order);
+  sample(&SampleArguments::dataloader_type);
+  sample(&SampleArguments::no_data_sharding);
+  sample(&SampleArguments::mid_level_dataset_surplus);
   v("data-cache-path", c.data_cache_path,
     "folder of index caches, read and written under Megatron's names (default: in memory)");
   v("vocab-file", c.vocab_file, "GPT-2 vocab.json; only counted here");
@@ -279,9 +237,7 @@ void visit_options(C& c, Visitor& v) {
     "tokens attend to those of their own document only, which ends with the end-of-document token");
   v("dataloader-inter-document-masking", c.dataloader_inter_document_masking,
     "as both flags above, but documents are those of the dataset, whatever they end with");
-  v("unsee", c.unsee,
-    "file of documents whose tokens have no loss in training: lines PREFIX NUMBER or FILE:OFFSET, or as "
-    "weft-data inspect prints them");
+  sample(&SampleArguments::unsee);
   v("num-workers", c.num_workers, "data loading threads");
 
   v.group("Checkpoints");

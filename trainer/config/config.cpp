@@ -61,24 +61,8 @@ void Config::fill_defaults() {
   run_dir = run_folder();
 }
 
-DataPaths Config::data_paths() const {
-  return {.data_path = data_path,
-          .train_data_path = train_data_path,
-          .valid_data_path = valid_data_path,
-          .test_data_path = test_data_path,
-          .data_args_path = data_args_path,
-          .per_split_data_args_path = per_split_data_args_path,
-          .train_weighted_split_paths = train_weighted_split_paths,
-          .valid_weighted_split_paths = valid_weighted_split_paths,
-          .test_weighted_split_paths = test_weighted_split_paths,
-          .train_weighted_split_paths_path = train_weighted_split_paths_path,
-          .valid_weighted_split_paths_path = valid_weighted_split_paths_path,
-          .test_weighted_split_paths_path = test_weighted_split_paths_path,
-          .blend_schedule = blend_schedule};
-}
-
 bool Config::plans_without_data() const {
-  return dry_run && data_paths().empty() && blend_schedule.empty();
+  return dry_run && paths.empty() && paths.blend_schedule.empty();
 }
 
 int64_t Config::global_batch() const {

@@ -11,10 +11,8 @@
 
 #include "indexed_dataset/order/batches/batch_size_plan.h"
 #include "indexed_dataset/order/batches/length_curriculum.h"
-#include "indexed_dataset/order/blends/blend_sizes.h"
-#include "indexed_dataset/order/blends/data_paths.h"
+#include "indexed_dataset/order/blends/sample_arguments.h"
 #include "indexed_dataset/order/curriculum/metric_curriculum.h"
-#include "indexed_dataset/order/samples/order_kind.h"
 #include "kernels/backend.h"
 #include "trainer/config/fp8_options.h"
 
@@ -28,9 +26,10 @@ struct StepRange {
   int64_t first = 0, last = 0;
 };
 
-struct Config {
+// What decides the samples of a run, seq_length and seed among it, is in SampleArguments.
+struct Config : SampleArguments {
   // model shape
-  int64_t num_layers = 0, hidden_size = 0, num_attention_heads = 0, seq_length = 0;
+  int64_t num_layers = 0, hidden_size = 0, num_attention_heads = 0;
   std::optional<int64_t> ffn_hidden_size, kv_channels, max_position_embeddings;
   int64_t make_vocab_size_divisible_by = 128;
   std::optional<int64_t> pad_vocab_size_to;
@@ -51,22 +50,11 @@ struct Config {
   bool untie_embeddings_and_output_weights = false;
   bool disable_bias_linear = false, add_qkv_bias = false;
   float attention_dropout = 0.1F, hidden_dropout = 0.1F;
-  // batch and duration
-  int64_t micro_batch_size = 0;
-  std::optional<int64_t> global_batch_size;
-  std::vector<int64_t> rampup_batch_size;  // start, increment, samples; or empty
-  std::string step_batch_size_schedule;    // "TOKENS:SIZE ...", or empty
-  std::optional<int64_t> train_iters, train_samples, train_tokens, exit_interval;
+  // duration
+  std::optional<int64_t> train_tokens, exit_interval;
   std::optional<double> exit_duration_in_mins;
   bool exit_on_missing_checkpoint = false, skip_train = false;
-  int64_t eval_iters = 100, eval_interval = 1000;
-  bool full_validation = false;  // of each set all samples, instead of eval_iters batches
-  // sequences that grow
-  bool curriculum_learning = false;  // says that there must be a curriculum
-  CurriculumOptions curriculum;
-  // Samples by difficulty: DeepSpeed's JSON object of metrics. On the command line it may be a file.
-  std::string curriculum_metrics;
-  int64_t curriculum_metrics_seed = 1234;
+  bool curriculum_learning = false;                  // says that there must be a curriculum
   bool data_efficiency_curriculum_learning = false;  // says that there must be metrics
   std::string deepspeed_config;  // a JSON file (command_line/deepspeed_config.h)
   // activations that backward computes again (model/recompute.h)
@@ -91,7 +79,6 @@ struct Config {
   bool lr_tokens_as_deepspeed = false;
   bool override_lr_scheduler = false, use_checkpoint_lr_scheduler = false;
   double init_method_std = 0.02;
-  int64_t seed = 1234;
   // precision and device
   bool bf16 = false, fp16 = false;
   bool fp32_residual_connection = false;  // with either of them the residual stream stays fp32
@@ -128,25 +115,12 @@ struct Config {
   int64_t world_size = 1;                     // the number of ranks: the launcher decides
   std::optional<int64_t> planned_world_size;  // with --dry-run: ranks that are not started
   // data
-  std::vector<std::string> data_path, train_data_path, valid_data_path, test_data_path;
-  std::string data_args_path, per_split_data_args_path;
-  std::vector<std::string> train_weighted_split_paths, valid_weighted_split_paths,
-      test_weighted_split_paths;
-  std::string train_weighted_split_paths_path, valid_weighted_split_paths_path,
-      test_weighted_split_paths_path;
-  std::string blend_schedule;              // a file that changes the training blend during the run
-  std::string dataloader_type = "single";  // or cyclic
-  bool no_data_sharding = false;
-  OrderKind sample_order = OrderKind::kCore;
-  double mid_level_dataset_surplus = kDefaultSurplus;
   std::string data_cache_path;  // empty: indexes are built in memory
-  std::string split = "969, 30, 1";
   std::string vocab_file, merge_file;
   std::optional<int64_t> vocab_size;    // the tokenizer's; run_vocabulary.h finds it if not given
   std::optional<int64_t> eod_token_id;  // the token that ends documents; found likewise
   bool eod_mask_loss = false, reset_position_ids = false, reset_attention_mask = false;
   bool dataloader_inter_document_masking = false;
-  std::string unsee;  // a file of documents without loss (run_folder/unseen_documents.h)
   int64_t num_workers = 2;
   // checkpoint
   std::string save, load;
@@ -250,8 +224,6 @@ struct Config {
   bool uses_rms_norm() const { return normalization == "RMSNorm"; }
   bool has_qkv_bias() const { return add_qkv_bias || !disable_bias_linear; }
   Gelu gelu() const { return no_bias_gelu_fusion ? Gelu::kErf : Gelu::kTanh; }
-  // Returns the options that name datasets; resolve_data_paths() reads them.
-  DataPaths data_paths() const;
   // Returns whether this is a --dry-run that names no dataset.
   bool plans_without_data() const;
   std::string run_folder() const { return run_dir.empty() ? save : run_dir; }

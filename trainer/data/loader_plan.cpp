@@ -19,7 +19,7 @@ LoaderPlan plan_loaders(const Config& config, int64_t largest_global_batch_size,
   const auto num_groups = [&](Split split, int64_t num_samples) -> int64_t {
     if (num_samples == 0) return 0;
     if (config.plans_without_data()) return 1;
-    return std::ssize(resolve_data_paths(config.data_paths()).of(split));
+    return std::ssize(resolve_data_paths(config.paths).of(split));
   };
   const int64_t dp_size = config.data_parallel_size();
   LoaderSlots slots{.num_rows = largest_global_batch_size / dp_size,

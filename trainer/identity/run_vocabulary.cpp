@@ -177,7 +177,7 @@ int64_t count_vocabulary(const fs::path& vocab_file) {
 
 std::vector<std::string> dataset_prefixes(const Config& config) {
   if (config.plans_without_data()) return {};
-  return resolve_data_paths(config.data_paths()).prefixes();
+  return resolve_data_paths(config.paths).prefixes();
 }
 
 fs::path vocabulary_folder() {

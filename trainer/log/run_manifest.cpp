@@ -30,8 +30,8 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kFileName = "run_manifest.json";
 
 LogEnd begin_of(const Json& segment) {
-  return {find_json_integer(segment, "resumed_iteration").value_or(0),
-          find_json_integer(segment, "resumed_samples").value_or(0)};
+  return {json_integer_at(segment, "resumed_iteration"),
+          json_integer_at(segment, "resumed_samples")};
 }
 
 std::vector<Json> earlier_segments(const RunManifest& manifest) {
@@ -98,6 +98,7 @@ std::string write_run_manifest(const std::filesystem::path& run_folder,
   vocabulary["padded_size"] = manifest.padded_vocabulary_size;
   Json json = with_utf8({
       {"program", "weft-train"},
+      {"format", kRunFormat},
       {"version", WEFT_VERSION},
       {"compiler", __VERSION__},
       {"started", timestamp_now()},
@@ -188,8 +189,7 @@ int64_t first_iteration_of_logs(const std::filesystem::path& run_folder) {
   const std::string own = fs::absolute(run_folder).string();
   try {
     for (const Json& segment : read_manifest_segments(run_folder / kFileName)) {
-      // Older versions did not tell the folder.
-      if (segment.value("run_folder", own) == own) return begin_of(segment).iteration;
+      if (segment.at("run_folder") == own) return begin_of(segment).iteration;
     }
   } catch (const Json::exception& error) {
     throw std::runtime_error((run_folder / kFileName).string() + ": " + error.what());

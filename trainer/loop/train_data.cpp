@@ -59,16 +59,16 @@ std::string epochs_line(Split split, const std::vector<IndexReport>& reports) {
 void TrainLoop::open_data() {
   print("> building train, validation, and test datasets ...\n");
   print(dataset_sizes_lines(sizes_, config_.full_validation));
-  DatasetOptions options = dataset_options(config_, blends_);
-  if (cyclic_ && cyclic_ != options.cyclic) {
+  SampleOrder order = sample_order(config_, blends_);
+  if (cyclic_ && cyclic_ != order.cyclic) {
     print(fmt::format(
         " > --dataloader-type cyclic: the order stays that of --micro-batch-size {} and {} "
         "data-parallel ranks, with which the run began\n",
         cyclic_->micro_batch_size, cyclic_->data_parallel_size));
-    options.cyclic = cyclic_;
+    order.cyclic = cyclic_;
   }
-  cyclic_ = options.cyclic;
-  datasets_ = build_training_datasets(options, sizes_);
+  cyclic_ = order.cyclic;
+  datasets_ = build_training_datasets(order, sizes_);
   data_watch_.check_untouched();
   if (config_.full_validation) {
     sizes_.valid_samples = 0;

@@ -97,7 +97,6 @@ bool TrainLoop::evaluate_test() {
 // run uses.
 bool TrainLoop::evaluation_was_cut_short() const {
   if (datasets_.valid.empty() || iteration() == 0) return false;
-  // The first rank decides: it knows the segments of older checkpoints, too.
   int64_t was_cut_short = 0;
   if (is_first_rank() && find_due_evaluation() == consumed_valid_samples_) was_cut_short = 1;
   ranks_.max({&was_cut_short, 1});
@@ -111,11 +110,12 @@ std::optional<int64_t> TrainLoop::find_due_evaluation() const {
   // Where no segments are known at all, loading has said so.
   if (config_.full_validation || run_segments_json_.empty()) return last_of_equal_evaluations();
   try {
-    const auto segments =
+    const RunTimeline run(
         segments_from(segments_of_list(parse_json<nlohmann::ordered_json>(run_segments_json_)),
-                      config_.run_folder());
-    if (!has_evaluation(segments, iteration())) return std::nullopt;
-    return samples_of_evaluation(segments, iteration()).first;
+                      config_.run_folder()));
+    const auto due = run.of_range(iteration(), iteration(), Split::kValid);
+    if (due.empty() || due.front().at_end) return std::nullopt;
+    return due.front().first;
   } catch (const std::exception& error) {
     print(fmt::format(
         "WARNING: nothing tells whether an evaluation was due at iteration {}, which is decided as if the run "

@@ -112,7 +112,6 @@ class TrainLoop {
   void check_evaluations_suffice() const;
   void start_loaders();
   void check_samples_suffice() const;
-  void find_older_segments(int64_t saved_iteration);
   LogPlan plan_logs();
   LogPlan plan_logs_of_training(const std::string& folder);
   LogPlan plan_logs_of_evaluation(const std::string& folder) const;

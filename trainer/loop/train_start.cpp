@@ -11,7 +11,6 @@
 #include <system_error>
 
 #include "indexed_dataset/order/blends/blend_json.h"
-#include "indexed_dataset/run_record/checkpoint_run.h"
 #include "indexed_dataset/run_record/run_metrics.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/checkpoint_folder.h"
@@ -66,7 +65,7 @@ TrainLoop::TrainLoop(const Config& config, const std::vector<std::string>& notes
       out_(out),
       schedule_(config),
       vocabulary_(find_run_vocabulary(config)),
-      blends_(resolve_data_paths(config.data_paths())),
+      blends_(resolve_data_paths(config.paths)),
       data_watch_(blends_.prefixes()),
       unseen_(read_unseen_documents(config)),
       lr_(lr_settings(config)) {
@@ -292,26 +291,12 @@ void TrainLoop::load(int64_t saved_iteration, const Resume& resume) {
   consumed_valid_samples_ = resume.state.consumed_valid_samples;
   cyclic_ = resume.state.cyclic;
   run_segments_json_ = resume.state.run_segments_json;
-  if (run_segments_json_.empty() && iteration() > 0 && is_first_rank())
-    find_older_segments(saved_iteration);
   if (config_.load == config_.save) saved_iteration_ = iteration();
   if (!resume.load_optimizer)
     print(fmt::format(" > weights only: iteration {}, fresh optimizer\n", iteration()));
   print(fmt::format("  successfully loaded checkpoint from {} at iteration {}\n", config_.load,
                     saved_iteration) +
         print_timers({{"load-checkpoint", ms_between(start, Clock::now())}}));
-}
-
-// Checkpoints of older versions do not list the segments that led to them.
-void TrainLoop::find_older_segments(int64_t saved_iteration) {
-  try {
-    run_segments_json_ =
-        list_segments_before(checkpoint_folder(config_.load, saved_iteration)).dump();
-  } catch (const std::runtime_error& error) {
-    print(fmt::format(
-        "WARNING: nothing tells what iterations up to {} have read, and weft-data inspect will refuse them: {}\n",
-        iteration(), error.what()));
-  }
 }
 
 // A run that was killed after it had cut the logs has steps in none of them.

@@ -132,25 +132,16 @@ DatasetTargetSizes target_sizes(const Config& config, const BatchSchedule& sched
   return sizes;
 }
 
-DatasetOptions dataset_options(const Config& config, SplitBlends blends) {
-  std::optional<CyclicOptions> cyclic;
-  if (config.dataloader_type == "cyclic") {
-    cyclic = {.micro_batch_size = config.micro_batch_size,
-              .data_parallel_size = config.data_parallel_size(),
-              .shards = !config.no_data_sharding};
-  }
-  return {.blends = std::move(blends),
-          .split = config.split,
-          .order = config.sample_order,
-          .sequence_length = config.seq_length,
-          .seed = config.seed,
-          .surplus = config.mid_level_dataset_surplus,
-          .cache_path = config.data_cache_path,
-          .cyclic = cyclic,
-          .curriculum = config.metric_curriculum(),
-          .full_validation = config.full_validation,
-          .vocab_file = config.vocab_file,
-          .merge_file = config.merge_file};
+SampleOrder sample_order(const Config& config, SplitBlends blends) {
+  SampleOrder order;
+  static_cast<SampleArguments&>(order) = config;
+  order.blends = std::move(blends);
+  order.data_parallel_size = config.data_parallel_size();
+  order.cache_path = config.data_cache_path;
+  order.vocab_file = config.vocab_file;
+  order.merge_file = config.merge_file;
+  derive_order(order);
+  return order;
 }
 
 std::shared_ptr<const UnseenDocuments> read_unseen_documents(const Config& config) {

@@ -60,7 +60,7 @@ RunPosition position_of(const ScalarState& scalars);
 DatasetTargetSizes target_sizes(const Config& config, const BatchSchedule& schedule);
 
 // Returns what decides the samples of a run that reads these blends.
-DatasetOptions dataset_options(const Config& config, SplitBlends blends);
+SampleOrder sample_order(const Config& config, SplitBlends blends);
 
 // Reads the file of --unsee; null without one. Throws as UnseenDocuments.
 std::shared_ptr<const UnseenDocuments> read_unseen_documents(const Config& config);

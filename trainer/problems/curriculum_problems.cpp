@@ -16,17 +16,17 @@ void check_companions(const Config& c, ProblemList& p) {
   p.add_if(reshapes && c.dataloader_type == "cyclic",
            "--curriculum-mode reshape takes all tokens of a sample one after the other, and "
            "--dataloader-type cyclic draws whole samples: give --curriculum-mode truncate");
-  if (c.blend_schedule.empty()) return;
+  if (c.paths.blend_schedule.empty()) return;
   try {
-    for (const BlendChange& change : resolve_data_paths(c.data_paths()).changes) {
+    for (const BlendChange& change : resolve_data_paths(c.paths).changes) {
       p.add_if(!reshapes && change.from_tokens,
                "--blend-schedule {} has \"from_tokens\", and a truncating curriculum trains fewer "
                "tokens than the samples have: give \"from_samples\"",
-               c.blend_schedule);
+               c.paths.blend_schedule);
       p.add_if(reshapes && change.from_samples,
                "--blend-schedule {} has \"from_samples\", and a reshaping curriculum makes several "
                "rows of a sample: give \"from_tokens\"",
-               c.blend_schedule);
+               c.paths.blend_schedule);
     }
   } catch (const std::exception&) {
     // check_data() tells it.
@@ -99,7 +99,7 @@ void check_metric_curriculum(Config& c, ProblemList& p) {
       c.dataloader_type == "cyclic",
       "--curriculum-metrics draws samples by difficulty, again and again, and --dataloader-type "
       "cyclic in an order of its own: give --dataloader-type single");
-  p.add_if(!c.blend_schedule.empty(),
+  p.add_if(!c.paths.blend_schedule.empty(),
            "--curriculum-metrics draws from all samples of a run, so --blend-schedule would mean "
            "nothing; leave one of them out");
   p.add_if(c.has_curriculum() && c.curriculum.mode == "reshape",

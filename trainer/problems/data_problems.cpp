@@ -33,7 +33,7 @@ void check_split(const Config& c, ProblemList& p) {
 // Names of datasets, and what they are for.
 void check_blends(const Config& c, ProblemList& p) {
   try {
-    const SplitBlends blends = resolve_data_paths(c.data_paths());
+    const SplitBlends blends = resolve_data_paths(c.paths);
     if (!blends.has_own_paths) check_split(c, p);
     p.add_if(blends.of(Split::kTrain).empty() && !c.skip_train,
              "no dataset is named for training; give --train-data-path");
@@ -64,7 +64,7 @@ void check_data(const Config& c, ProblemList& p) {
            "--mid-level-dataset-surplus must be at least 0 (got {})", c.mid_level_dataset_surplus);
   p.add_if(c.dataloader_type != "single" && c.dataloader_type != "cyclic",
            "--dataloader-type {} is none of single, cyclic", c.dataloader_type);
-  p.add_if(c.dataloader_type == "cyclic" && !c.blend_schedule.empty(),
+  p.add_if(c.dataloader_type == "cyclic" && !c.paths.blend_schedule.empty(),
            "--dataloader-type cyclic shuffles all samples of a run, so --blend-schedule would mean "
            "nothing; leave one of them out");
   const bool resets = c.reset_position_ids || c.reset_attention_mask;

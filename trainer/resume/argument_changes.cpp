@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -69,7 +70,6 @@ bool names_one_dataset(const std::string& argument, const nlohmann::json& value)
   return argument == "data_path" && value.is_array() && value.size() == 1;
 }
 
-// Versions before wrote the default of --split without spaces.
 bool is_same_split_in_other_words(const std::string& argument, const nlohmann::json& saved,
                                   const nlohmann::json& ours) {
   return argument == "split" && saved.is_string() && ours.is_string() &&
@@ -78,39 +78,22 @@ bool is_same_split_in_other_words(const std::string& argument, const nlohmann::j
 
 }  // namespace
 
-std::span<const AnnouncedArgument> announced_arguments() {
+std::vector<AnnouncedArgument> announced_arguments() {
   using enum ChangeEffect;
-  static constexpr AnnouncedArgument kArguments[] = {
-      {"split", kMovesSamples},
-      {"data_path", kMovesSamples, /*is_of_blends=*/true},
-      {"data_args_path", kMovesSamples, /*is_of_blends=*/true},
-      {"per_split_data_args_path", kMovesSamples, /*is_of_blends=*/true},
-      {"train_data_path", kMovesSamples, /*is_of_blends=*/true},
-      {"train_weighted_split_paths", kMovesSamples, /*is_of_blends=*/true},
-      {"train_weighted_split_paths_path", kMovesSamples, /*is_of_blends=*/true},
-      {"blend_schedule", kMovesSamples, /*is_of_blends=*/true},
-      {"dataloader_type", kMovesSamples},
-      {"no_data_sharding", kMovesSamples},
-      {"sample_order", kMovesSamples},
-      {"curriculum_metrics", kMovesSamples},
-      {"curriculum_metrics_seed", kMovesSamples},
-      {"mid_level_dataset_surplus", kMovesSamples},
-      {"seq_length", kMovesSamples},
-      {"seed", kMovesSamples},
-      {"train_iters", kMovesSamples},
-      {"train_samples", kMovesSamples},
-      {"valid_data_path", kMovesEvaluations, /*is_of_blends=*/true},
-      {"valid_weighted_split_paths", kMovesEvaluations, /*is_of_blends=*/true},
-      {"valid_weighted_split_paths_path", kMovesEvaluations, /*is_of_blends=*/true},
-      {"test_data_path", kMovesEvaluations, /*is_of_blends=*/true},
-      {"test_weighted_split_paths", kMovesEvaluations, /*is_of_blends=*/true},
-      {"test_weighted_split_paths_path", kMovesEvaluations, /*is_of_blends=*/true},
-      {"eval_iters", kMovesEvaluations},
-      {"eval_interval", kMovesEvaluations},
-      {"full_validation", kMovesEvaluations},
-      {"global_batch_size", kGoesOn},
-      {"rampup_batch_size", kGoesOn},
-      {"step_batch_size_schedule", kGoesOn},
+  std::vector<AnnouncedArgument> announced;
+  const auto add = [&](const auto& field, const auto&) {
+    // A cyclic order keeps its micro-batches, and a file of --unsee is compared by its bytes.
+    if (field.name() == "micro_batch_size" || field.moves == Moves::kNothing) return;
+    announced.push_back(
+        {.name = field.name(),
+         .effect = field.moves == Moves::kSamples       ? kMovesSamples
+                   : field.moves == Moves::kEvaluations ? kMovesEvaluations
+                                                        : kGoesOn,
+         .is_of_blends = field.compared_by == ComparedBy::kBlends && field.name() != "split"});
+  };
+  const SampleArguments any;
+  visit_sample_fields(add, any);
+  static const AnnouncedArgument kOthers[] = {
       {"bf16", kGoesOn},
       {"fp16", kGoesOn},
       {"fp32_residual_connection", kGoesOn},
@@ -138,17 +121,9 @@ std::span<const AnnouncedArgument> announced_arguments() {
       {"reset_attention_mask", kGoesOn},
       {"dataloader_inter_document_masking", kGoesOn},
       {"train_tokens", kGoesOn},
-      {"curriculum_schedule_type", kGoesOn},
-      {"curriculum_mode", kGoesOn},
-      {"curriculum_min_difficulty", kGoesOn},
-      {"curriculum_max_difficulty", kGoesOn},
-      {"curriculum_total_step", kGoesOn},
-      {"curriculum_difficulty_step", kGoesOn},
-      {"curriculum_root_degree", kGoesOn},
-      {"curriculum_difficulty", kGoesOn},
-      {"curriculum_max_step", kGoesOn},
   };
-  return kArguments;
+  announced.insert(announced.end(), std::begin(kOthers), std::end(kOthers));
+  return announced;
 }
 
 namespace {

@@ -1,7 +1,6 @@
 // Compares the arguments of a run that goes on with those of its checkpoint.
 #pragma once
 
-#include <span>
 #include <string>
 #include <vector>
 
@@ -10,8 +9,9 @@
 
 namespace weft {
 
-// An argument that a resumed run may change, and what that does, which the log then tells. An argument that
-// is not listed is compared by a check of its own, or changes no number that a run computes.
+// An argument that a resumed run may change, and what that does, which the log then tells: those that decide samples
+// (indexed_dataset/order/blends/sample_arguments.h), and others that change numbers. An argument that is not listed is
+// compared by a check of its own, or changes no number that a run computes.
 enum class ChangeEffect {
   kMovesSamples,
   kMovesEvaluations,
@@ -21,12 +21,12 @@ enum class ChangeEffect {
   kConvertsMoments
 };
 struct AnnouncedArgument {
-  const char* name;  // as in manifests
+  std::string name;  // as in manifests
   ChangeEffect effect;
   // Says which datasets are read, in which shares: compare_blends() tells it where the checkpoint has blends.
   bool is_of_blends = false;
 };
-std::span<const AnnouncedArgument> announced_arguments();
+std::vector<AnnouncedArgument> announced_arguments();
 
 // Returns what a change does to the rest of the run: the end of a warning.
 const char* words_of(ChangeEffect effect);

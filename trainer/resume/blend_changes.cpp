@@ -132,9 +132,10 @@ void compare_schedules(const DataIdentity& saved, const DataIdentity& ours,
   const auto found =
       first_difference(saved.blends.changes, ours.blends.changes, comparison, pairs, lengths);
   if (!found) return;
-  const std::string change = "--blend-schedule" +
-                             (config.blend_schedule.empty() ? "" : " " + config.blend_schedule) +
-                             ": " + found->text;
+  const std::string change =
+      "--blend-schedule" +
+      (config.paths.blend_schedule.empty() ? "" : " " + config.paths.blend_schedule) + ": " +
+      found->text;
   if (found->first_sample >= num_begun) {
     differences.allowed.push_back(
         fmt::format("{}; the run has begun {} samples, all before this change: it loses and "
@@ -166,10 +167,10 @@ bool had_no_file(const nlohmann::json& arguments, const char* name) {
 void warn_of_unknown_files(const nlohmann::json& arguments, const Config& config,
                            DataDifferences& differences) {
   for (const auto& [flag, name, file] :
-       {std::tuple("--data-args-path", "data_args_path", config.data_args_path),
+       {std::tuple("--data-args-path", "data_args_path", config.paths.data_args_path),
         std::tuple("--per-split-data-args-path", "per_split_data_args_path",
-                   config.per_split_data_args_path),
-        std::tuple("--blend-schedule", "blend_schedule", config.blend_schedule)}) {
+                   config.paths.per_split_data_args_path),
+        std::tuple("--blend-schedule", "blend_schedule", config.paths.blend_schedule)}) {
     if (file.empty() || had_no_file(arguments, name)) continue;
     differences.allowed.push_back(fmt::format(
         "{} {}: the checkpoint is of a version that did not save what this file said, so a "
@@ -201,9 +202,9 @@ DataDifferences compare_blends(const DataIdentity& saved, const std::string& sav
     if (split != Split::kTrain && !have_own_paths) break;  // all have one blend
     if (const auto difference =
             comparison.find_difference(saved.blends.of(split), ours.blends.of(split))) {
-      differences.allowed.push_back(
-          fmt::format("{}: {} {}: {}{}", option_of(split, config.data_paths()), split_name(split),
-                      *difference, words_of(effect), split == Split::kTrain ? kExactWay : ""));
+      differences.allowed.push_back(fmt::format("{}: {} {}: {}{}", option_of(split, config.paths),
+                                                split_name(split), *difference, words_of(effect),
+                                                split == Split::kTrain ? kExactWay : ""));
     }
   }
   compare_schedules(saved, ours, comparison, num_begun, config, lengths, differences);

@@ -60,9 +60,6 @@ SplitBlends split_blends_from_json(const Json& json) {
     for (const Json& entry : *changes) {
       BlendChange& change = blends.changes.emplace_back();
       change.blend = blend_from(entry.at("blend"));
-      // Runs before had no shares there: a new dataset gave all of its documents.
-      if (blends.has_own_paths && change.blend.shares.empty())
-        change.blend.shares.assign(change.blend.prefixes.size(), {0.0, 1.0});
       const bool is_in_samples = entry.contains("from_samples");
       const int64_t first = json_integer_at(entry, is_in_samples ? "from_samples" : "from_tokens");
       if (first < 1) throw std::runtime_error("a blend that begins with " + std::to_string(first));

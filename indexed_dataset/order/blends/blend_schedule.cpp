@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
+#include <unordered_map>
+#include <utility>
 
 #include "indexed_dataset/base/process/parse_json.h"
 #include "indexed_dataset/base/storage/whole_files.h"
@@ -93,6 +95,26 @@ std::vector<Phase> phases_of(const Blend& first, const std::vector<BlendChange>&
   return phases;
 }
 
+// Returns the share of a dataset that neither validation nor test reads: training may read it. `held_out`
+// are the shares of those two.
+std::pair<double, double> share_that_is_left(const std::string& prefix,
+                                             std::vector<std::pair<double, double>> held_out) {
+  std::sort(held_out.begin(), held_out.end());
+  held_out.emplace_back(1.0, 1.0);
+  std::vector<std::pair<double, double>> left;
+  double end = 0;
+  for (const auto& share : held_out) {
+    if (share.first > end) left.emplace_back(end, share.first);
+    end = std::max(end, share.second);
+  }
+  if (left.size() == 1) return left.front();
+  throw std::invalid_argument("--blend-schedule: of " + prefix +
+                              ", which the run's own training blend does not name, validation and "
+                              "test leave " +
+                              (left.empty() ? "nothing" : "several parts") +
+                              "; name it there with its share, or take it out of the schedule");
+}
+
 }  // namespace
 
 std::string files_of_dataset(const std::string& prefix) {
@@ -120,6 +142,40 @@ std::vector<BlendChange> read_blend_schedule(const std::string& path, const Blen
     throw_bad(option, error.what());
   }
   return changes;
+}
+
+void fit_to_blends(std::vector<BlendChange>& changes, std::span<const std::vector<Blend>> splits,
+                   bool has_own_paths) {
+  std::unordered_map<std::string, std::string> spellings;
+  std::unordered_map<std::string, std::pair<double, double>> training_shares;
+  std::unordered_map<std::string, std::vector<std::pair<double, double>>> held_out;
+  const auto spell = [&spellings](const std::string& prefix) {
+    return spellings.emplace(files_of_dataset(prefix), prefix).first->second;
+  };
+  for (const std::vector<Blend>& groups : splits) {
+    const bool is_training = &groups == splits.data();
+    for (const Blend& blend : groups) {
+      for (size_t i = 0; i < blend.prefixes.size(); ++i) {
+        const std::string prefix = spell(blend.prefixes[i]);
+        if (blend.shares.empty()) continue;
+        if (is_training) {
+          training_shares.emplace(prefix, blend.shares[i]);
+        } else {
+          held_out[prefix].push_back(blend.shares[i]);
+        }
+      }
+    }
+  }
+  for (BlendChange& change : changes) {
+    for (std::string& prefix : change.blend.prefixes) {
+      prefix = spell(prefix);
+      if (!has_own_paths) continue;
+      const auto known = training_shares.find(prefix);
+      change.blend.shares.push_back(known != training_shares.end()
+                                        ? known->second
+                                        : share_that_is_left(prefix, held_out[prefix]));
+    }
+  }
 }
 
 int64_t first_sample_of(const BlendChange& change, int64_t sequence_length) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,12 @@ std::vector<BlendChange> read_blend_schedule(const std::string& path, const Blen
 
 // Equal for two spellings of one dataset: ./a, a, a name that leads to a by links.
 std::string files_of_dataset(const std::string& prefix);
+
+// Gives each dataset of a schedule the spelling that it was first named with, by which it is known, and where splits have
+// paths of their own the share of it that is for training. `splits` are the blends of train, valid and test. Throws
+// std::invalid_argument for a dataset of which these leave no share, or several.
+void fit_to_blends(std::vector<BlendChange>& changes, std::span<const std::vector<Blend>> splits,
+                   bool has_own_paths);
 
 // Returns the first sample of a change: the one that begins at or after its token.
 int64_t first_sample_of(const BlendChange& change, int64_t sequence_length);

@@ -12,8 +12,14 @@ BlendedDataset::BlendedDataset(std::vector<GptDataset> datasets, HeldBlendingInd
   if (datasets_.empty()) throw std::logic_error("a blend of no datasets");
 }
 
-void BlendedDataset::read_cyclically(const CyclicOptions& options) {
-  cyclic_ = std::make_shared<const CyclicOrder>(num_samples(), options);
+BlendedDataset::BlendedDataset(BlendedDataset dataset, const CyclicOptions& cyclic)
+    : BlendedDataset(std::move(dataset)) {
+  cyclic_ = std::make_shared<const CyclicOrder>(num_samples(), cyclic);
+}
+
+BlendedDataset::BlendedDataset(BlendedDataset dataset, std::shared_ptr<const DrawnOrder> drawn)
+    : BlendedDataset(std::move(dataset)) {
+  drawn_ = std::move(drawn);
 }
 
 BlendedDataset::Place BlendedDataset::locate(int64_t i) const {

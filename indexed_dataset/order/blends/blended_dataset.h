@@ -15,23 +15,23 @@
 
 namespace weft {
 
-// Thread-safe after construction.
+// Thread-safe: nothing changes after construction.
 class BlendedDataset {
  public:
   // A single dataset: its samples in its order.
   explicit BlendedDataset(GptDataset dataset);
   // Throws std::logic_error if `datasets` is empty.
   BlendedDataset(std::vector<GptDataset> datasets, HeldBlendingIndex index);
+  // The samples of `dataset` in another order: sample i is what stands at position i of the cyclic one, and i has
+  // no end; or it is the i-th draw, and there are as many as draws.
+  BlendedDataset(BlendedDataset dataset, const CyclicOptions& cyclic);
+  BlendedDataset(BlendedDataset dataset, std::shared_ptr<const DrawnOrder> drawn);
 
   int64_t num_samples() const { return index_ ? index_->view.size() : datasets_[0].num_samples(); }
   int64_t sequence_length() const { return datasets_[0].sequence_length(); }
 
-  // From now on sample i is what stands at position i of this order, and i has no end.
-  void read_cyclically(const CyclicOptions& options);
   const CyclicOrder* cyclic_order() const { return cyclic_.get(); }  // null: in order
-  // From now on sample i is the i-th draw, and there are as many as draws.
-  void read_drawn(std::shared_ptr<const DrawnOrder> order) { drawn_ = std::move(order); }
-  const DrawnOrder* drawn_order() const { return drawn_.get(); }  // null: in order
+  const DrawnOrder* drawn_order() const { return drawn_.get(); }     // null: in order
   // The first i that is not there.
   int64_t end() const { return cyclic_ ? INT64_MAX : drawn_ ? drawn_->size() : num_samples(); }
 

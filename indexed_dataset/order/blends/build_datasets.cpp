@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <stdexcept>
 #include <utility>
 
 #include "indexed_dataset/base/process/parallel_for.h"
 #include "indexed_dataset/order/blends/blend_schedule.h"
+#include "indexed_dataset/order/blends/cached_blends.h"
 #include "indexed_dataset/order/blends/numpy_sum.h"
 #include "indexed_dataset/order/blends/order_description.h"
 #include "indexed_dataset/order/blends/split_datasets.h"
@@ -15,10 +17,10 @@
 namespace weft {
 namespace {
 
-DatasetReaders open_readers(const DatasetOptions& options, TrainingDatasets& datasets) {
-  const std::vector<std::string> prefixes = options.blends.prefixes();
+DatasetReaders open_readers(const SampleOrder& order, TrainingDatasets& datasets) {
+  const std::vector<std::string> prefixes = order.blends.prefixes();
   datasets.readers.resize(prefixes.size());
-  parallel_for(std::ssize(prefixes), num_build_threads(options), [&](int64_t i) {
+  parallel_for(std::ssize(prefixes), num_build_threads(order), [&](int64_t i) {
     const auto at = static_cast<size_t>(i);
     datasets.readers[at] = std::make_shared<DatasetReader>(prefixes[at]);
   });
@@ -27,65 +29,40 @@ DatasetReaders open_readers(const DatasetOptions& options, TrainingDatasets& dat
   return readers;
 }
 
-// A blending index follows from its weights, and a smaller one is the beginning of a larger one. Train
-// has the most samples as a rule and comes first, so the other splits of the same blend need no work.
-class BlendsInMemory {
- public:
-  CachedBlend find_or_build(const std::vector<double>& weights, int64_t size) {
-    const auto has_them = [&](const Built& built) {
-      return built.weights == weights && std::ssize(built.index->sample_index) >= size;
-    };
-    auto built = std::find_if(built_.begin(), built_.end(), has_them);
-    if (built == built_.end()) {
-      auto index = std::make_shared<const BlendingIndex>(build_blending_index(weights, size));
-      built = built_.insert(built_.end(), {weights, std::move(index)});
-    }
-    const BlendingIndexView view = built->index->view().first(size);
-    return {.index = {.view = view, .memory = built->index}, .counts = view.counts(weights.size())};
-  }
-
- private:
-  struct Built {
-    std::vector<double> weights;
-    std::shared_ptr<const BlendingIndex> index;
-  };
-  std::vector<Built> built_;
-};
-
 // Builds the blends of one split.
 class SplitBuilder {
  public:
-  SplitBuilder(const DatasetOptions& options, const DatasetReaders& readers, Split split,
-               const DatasetTargetSizes& sizes, BlendsInMemory& blends,
+  SplitBuilder(const SampleOrder& order, const DatasetReaders& readers, Split split,
+               const DatasetTargetSizes& sizes, CachedBlends& blends,
                std::vector<IndexReport>& reports)
-      : options_(options),
+      : order_(order),
         split_(split),
-        datasets_(options, readers, split, sizes, reports),
+        datasets_(order, readers, split, sizes, reports),
         blends_(blends),
         reports_(reports) {}
 
   BlendedDataset build(const Blend& blend, int64_t num_samples) {
     // GPT-NeoX blends a single dataset of a split, too, so that it builds more samples of it.
-    if (options_.order == OrderKind::kNeox && options_.blends.has_own_paths &&
+    if (order_.sample_order == OrderKind::kNeox && order_.blends.has_own_paths &&
         blend.weights.empty() && blend.prefixes.size() == 1) {
       Blend weighted = blend;
       weighted.weights = {1.0};
       return build(weighted, num_samples);
     }
     if (takes_all()) return build_all_samples(blend);
-    if (split_ == Split::kTrain && !options_.blends.changes.empty())
+    if (split_ == Split::kTrain && !order_.blends.changes.empty())
       return build_scheduled(blend, num_samples);
     if (blend.prefixes.size() == 1 && blend.weights.empty())
       return BlendedDataset(std::move(datasets_.build(blend, {num_samples}).front()));
     if (blend.weights.empty()) return build_by_size(blend, num_samples);
-    const BlendSizes sizes =
-        blend_sizes(blend.weights, num_samples, options_.order, options_.surplus);
+    const BlendSizes sizes = blend_sizes(blend.weights, num_samples, order_.sample_order,
+                                         order_.mid_level_dataset_surplus);
     const std::vector<std::optional<int64_t>> asked(sizes.num_to_build.begin(),
                                                     sizes.num_to_build.end());
     return join(blend, asked, datasets_.build(blend, asked), sizes.weights, sizes.size);
   }
 
-  bool takes_all() const { return split_ == Split::kValid && options_.full_validation; }
+  bool takes_all() const { return split_ == Split::kValid && order_.full_validation; }
   // Returns true if the split gets a share of any of its datasets.
   bool has_share(const Blend& blend) const {
     for (size_t i = 0; i < blend.prefixes.size(); ++i) {
@@ -135,18 +112,18 @@ class SplitBuilder {
     for (size_t i = 0; i < datasets.size(); ++i) {
       counts.push_back(datasets[i].num_samples());
       if (counts.back() > 0) continue;
-      throw std::invalid_argument(
-          datasets_.where(blend, i) + ": it gives no " + std::string(split_name(split_)) +
-          " sample of " + std::to_string(options_.sequence_length) + " tokens; leave it out" +
-          (takes_all() ? "" : ", or give weights (it is then repeated)"));
+      throw std::invalid_argument(datasets_.where(blend, i) + ": it gives no " +
+                                  std::string(split_name(split_)) + " sample of " +
+                                  std::to_string(order_.seq_length) + " tokens; leave it out" +
+                                  (takes_all() ? "" : ", or give weights (it is then repeated)"));
     }
     return counts;
   }
 
   BlendedDataset build_scheduled(const Blend& first, int64_t num_samples) {
     const auto start = std::chrono::steady_clock::now();
-    BlendPlan plan = plan_blends(first, options_.blends.changes, num_samples,
-                                 options_.sequence_length, options_.order, options_.surplus);
+    BlendPlan plan = plan_blends(first, order_.blends.changes, num_samples, order_.seq_length,
+                                 order_.sample_order, order_.mid_level_dataset_surplus);
     std::vector<GptDataset> datasets = datasets_.build(plan.datasets, plan.num_asked);
     std::vector<int64_t> counts;
     for (const GptDataset& dataset : datasets) counts.push_back(dataset.num_samples());
@@ -167,82 +144,74 @@ class SplitBuilder {
     return {std::move(datasets), {.view = index->view(), .memory = index}};
   }
 
-  // The blend of datasets that are built. Only Megatron-Core keeps files of blends.
+  // Returns the blend of datasets that are built.
   BlendedDataset join(const Blend& blend, const std::vector<std::optional<int64_t>>& asked,
                       std::vector<GptDataset> datasets, const std::vector<double>& weights,
                       int64_t size) {
     const auto start = std::chrono::steady_clock::now();
-    std::optional<CachedBlend> built;
-    std::string begun_stamp;
-    const bool is_kept =
-        !options_.cache_path.empty() &&
-        (options_.order == OrderKind::kCore || options_.order == OrderKind::kCore010) &&
-        datasets.size() <= kMaxMegatronDatasets;
-    if (is_kept) {
-      std::vector<IndexDescription> descriptions;
-      for (size_t i = 0; i < asked.size(); ++i)
-        descriptions.push_back(datasets_.describe(blend, i, asked[i], options_.seed));
-      const auto description = core_blend_description(descriptions, weights, size);
-      if (const MegatronCache* cache = datasets_.megatron_cache()) {
-        built = cache->find_blend(description, size, datasets.size());
-        if (const auto stamp = cache->find_begun(description, split_))
-          begun_stamp = stamp->string();
-      }
-      if (!built)
-        built = options_.maps_caches_only
-                    ? find_cached_blend(options_.cache_path, description, split_, size)
-                    : open_cached_blend(options_.cache_path, description, split_, weights, size);
-    }
-    if (!built) built = blends_.find_or_build(weights, size);
-    reports_.push_back({.split = split_,
-                        .name = "blend",
-                        .num_asked = size,
-                        .num_samples = size,
-                        .is_kept = is_kept,
-                        .was_cached = built->was_there,
-                        .is_from_megatron = built->is_from_megatron,
-                        .begun_stamp = begun_stamp,
-                        .seconds = seconds_since(start)});
-    check_not_outrun(split_, options_.order, options_.surplus, built->counts, datasets);
-    return {std::move(datasets), std::move(built->index)};
+    const auto description = describe_blend(blend, asked, weights, size);
+    IndexReport report{.split = split_, .name = "blend", .num_asked = size, .num_samples = size};
+    CachedBlend built = blends_.find_or_build(description ? &*description : nullptr,
+                                              datasets_.megatron_cache(), weights, size, report);
+    report.seconds = seconds_since(start);
+    reports_.push_back(std::move(report));
+    check_not_outrun(split_, order_.sample_order, order_.mid_level_dataset_surplus, built.counts,
+                     datasets);
+    return {std::move(datasets), std::move(built.index)};
   }
 
-  const DatasetOptions& options_;
+  // Returns the description that names the files of a blend; nothing where it is kept in none. Only Megatron-Core keeps
+  // files of blends.
+  std::optional<nlohmann::ordered_json> describe_blend(
+      const Blend& blend, const std::vector<std::optional<int64_t>>& asked,
+      const std::vector<double>& weights, int64_t size) const {
+    const bool is_kept =
+        !order_.cache_path.empty() &&
+        (order_.sample_order == OrderKind::kCore || order_.sample_order == OrderKind::kCore010) &&
+        asked.size() <= kMaxMegatronDatasets;
+    if (!is_kept) return std::nullopt;
+    std::vector<IndexDescription> descriptions;
+    for (size_t i = 0; i < asked.size(); ++i)
+      descriptions.push_back(datasets_.describe(blend, i, asked[i], order_.seed));
+    return core_blend_description(descriptions, weights, size);
+  }
+
+  const SampleOrder& order_;
   const Split split_;
   SplitDatasets datasets_;
-  BlendsInMemory& blends_;
+  CachedBlends& blends_;
   std::vector<IndexReport>& reports_;
 };
 
 // The cyclic sampler shuffles all samples that a blend has, and before Megatron-Core its size was
 // num_samples in no program (blend_sizes.h).
-void check_cyclic(const BlendedDataset& dataset, const DatasetOptions& options) {
-  if (!dataset.is_blend() || !rules_of(options.order).precedes_core) return;
+BlendedDataset read_cyclically(BlendedDataset dataset, const SampleOrder& order) {
+  if (!dataset.is_blend() || !rules_of(order.sample_order).precedes_core)
+    return {std::move(dataset), *order.cyclic};
   throw std::invalid_argument(
       std::string(
           "--dataloader-type cyclic takes the samples of a blend in an order that depends on its "
           "size, which differs between the programs of --sample-order ") +
-      name_of(options.order) +
+      name_of(order.sample_order) +
       ": sums of all samples of its datasets, or of what was asked for; give a single dataset, "
       "--dataloader-type single, or --sample-order core or core-0.10");
 }
 
-// From here on training reads the draws of its curriculum.
-void draw_by_difficulty(const DatasetOptions& options, int64_t num_draws,
-                        TrainingDatasets& datasets) {
-  BlendedDataset& train = *datasets.train;
+// Returns the training set as its curriculum draws from it.
+BlendedDataset draw_by_difficulty(BlendedDataset train, const SampleOrder& order, int64_t num_draws,
+                                  std::string& summary) {
   OpenedCurriculum opened = open_curriculum(
-      *options.curriculum,
+      *order.draws,
       {.num_samples = train.num_samples(),
        .num_draws = num_draws,
-       .sequence_length = options.sequence_length,
-       .cache_path = options.cache_path,
-       .maps_caches_only = options.maps_caches_only,
-       .check_order = [&](const nlohmann::ordered_json& order, const std::string& of_what) {
-         check_same_order(order, train, order_arguments(options), of_what);
+       .sequence_length = order.seq_length,
+       .cache_path = order.cache_path,
+       .maps_caches_only = order.maps_caches_only,
+       .check_order = [&](const nlohmann::ordered_json& described, const std::string& of_what) {
+         check_same_order(described, train, order, of_what);
        }});
-  train.read_drawn(std::move(opened.order));
-  datasets.curriculum_summary = std::move(opened.summary);
+  summary = std::move(opened.summary);
+  return {std::move(train), std::move(opened.order)};
 }
 
 }  // namespace
@@ -253,24 +222,22 @@ const BlendedDataset* TrainingDatasets::first(Split split) const {
   return groups.empty() ? nullptr : &groups.front().dataset;
 }
 
-TrainingDatasets build_training_datasets(const DatasetOptions& options,
+TrainingDatasets build_training_datasets(const SampleOrder& order,
                                          const DatasetTargetSizes& sizes) {
   TrainingDatasets datasets;
-  const DatasetReaders readers = open_readers(options, datasets);
-  BlendsInMemory blends;
+  const DatasetReaders readers = open_readers(order, datasets);
+  CachedBlends blends(order);
   const auto build = [&](Split split, int64_t num_samples, auto use) {
     if (num_samples == 0) return;
-    SplitBuilder builder(options, readers, split, sizes, blends, datasets.reports);
-    for (const Blend& blend : options.blends.of(split)) {
+    SplitBuilder builder(order, readers, split, sizes, blends, datasets.reports);
+    for (const Blend& blend : order.blends.of(split)) {
       if (split == Split::kTest && !builder.has_share(blend)) continue;
       BlendedDataset dataset = builder.build(blend, num_samples);
-      if (options.cyclic && !builder.takes_all()) {
-        check_cyclic(dataset, options);
-        dataset.read_cyclically(*options.cyclic);
-      }
+      if (order.cyclic && !builder.takes_all())
+        dataset = read_cyclically(std::move(dataset), order);
       use(blend, std::move(dataset));
     }
-    if (split != Split::kTest && options.blends.of(split).empty()) {
+    if (split != Split::kTest && order.blends.of(split).empty()) {
       throw std::invalid_argument(std::string(split_name(split)) +
                                   " requested but no dataset is named for it; give --" +
                                   std::string(short_split_name(split)) + "-data-path" +
@@ -278,8 +245,10 @@ TrainingDatasets build_training_datasets(const DatasetOptions& options,
     }
   };
   build(Split::kTrain, sizes.train_samples, [&](const Blend&, BlendedDataset dataset) {
-    datasets.train.emplace(std::move(dataset));
-    if (options.curriculum) draw_by_difficulty(options, sizes.train_samples, datasets);
+    datasets.train.emplace(order.draws
+                               ? draw_by_difficulty(std::move(dataset), order, sizes.train_samples,
+                                                    datasets.curriculum_summary)
+                               : std::move(dataset));
   });
   build(Split::kValid, sizes.valid_samples, [&](const Blend& blend, BlendedDataset dataset) {
     datasets.valid.push_back({blend.name, std::move(dataset)});

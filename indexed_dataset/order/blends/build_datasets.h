@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "indexed_dataset/order/blends/blended_dataset.h"
-#include "indexed_dataset/order/blends/dataset_options.h"
+#include "indexed_dataset/order/blends/index_report.h"
+#include "indexed_dataset/order/blends/sample_order.h"
 
 namespace weft {
 
@@ -36,7 +37,6 @@ struct TrainingDatasets {
 // samples that it would have to give and has, and what to change; and for weights with full_validation.
 // std::runtime_error when its sequences hold no tokens; and as DatasetReader, build_gpt_index and
 // open_curriculum do.
-TrainingDatasets build_training_datasets(const DatasetOptions& options,
-                                         const DatasetTargetSizes& sizes);
+TrainingDatasets build_training_datasets(const SampleOrder& order, const DatasetTargetSizes& sizes);
 
 }  // namespace weft

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
-#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -124,37 +123,43 @@ std::vector<Blend> parse_groups(const WeightedSplit& split) {
   return groups;
 }
 
-SplitBlends resolve_blends(const DataPaths& paths) {
-  check_one_way(paths);
+// --data-path, or its values in a file: one blend, of which --split says what each split reads.
+SplitBlends from_list(const DataPaths& paths) {
+  const bool is_file = paths.data_path.empty();
+  const std::string option =
+      is_file ? "--data-args-path " + paths.data_args_path : std::string("--data-path");
+  const auto values = is_file ? words_of(read_text_file(paths.data_args_path)) : paths.data_path;
+  if (values.empty()) throw_bad(option, "names no dataset");
   SplitBlends result;
-  if (!paths.data_path.empty() || !paths.data_args_path.empty()) {
-    const bool is_file = paths.data_path.empty();
-    const std::string option =
-        is_file ? "--data-args-path " + paths.data_args_path : std::string("--data-path");
-    const auto values = is_file ? words_of(read_text_file(paths.data_args_path)) : paths.data_path;
-    if (values.empty()) throw_bad(option, "names no dataset");
-    result.blends.fill({parse_blend(values, option)});
-    return result;
-  }
+  result.blends.fill({parse_blend(values, option)});
+  return result;
+}
+
+// --train-weighted-split-paths and the like: groups, whose datasets each have a share of their own.
+SplitBlends from_weighted_splits(const DataPaths& paths) {
+  SplitBlends result;
   result.has_own_paths = true;
-  if (has_weighted_splits(paths)) {
-    const auto splits = weighted_splits_of(paths);
-    for (size_t i = 0; i < splits.size(); ++i) result.blends[i] = parse_groups(splits[i]);
-    if (result.of(Split::kTrain).size() > 1)
-      throw_bad("--train-weighted-split-paths", "training has one group of datasets only");
-    return result;
-  }
+  const auto splits = weighted_splits_of(paths);
+  for (size_t i = 0; i < splits.size(); ++i) result.blends[i] = parse_groups(splits[i]);
+  if (result.of(Split::kTrain).size() > 1)
+    throw_bad("--train-weighted-split-paths", "training has one group of datasets only");
+  return result;
+}
+
+// --train-data-path and the like, or the three lists in a file: each split has whole datasets of its own.
+SplitBlends from_split_lists(const DataPaths& paths) {
+  const std::string& file = paths.per_split_data_args_path;
   std::array<std::vector<std::string>, 3> lists = {paths.train_data_path, paths.valid_data_path,
                                                    paths.test_data_path};
-  if (!paths.per_split_data_args_path.empty())
-    lists = read_lists_of_splits(paths.per_split_data_args_path);
+  if (!file.empty()) lists = read_lists_of_splits(file);
+  SplitBlends result;
+  result.has_own_paths = true;
   for (const Split split : {Split::kTrain, Split::kValid, Split::kTest}) {
     const auto& list = lists[static_cast<size_t>(split)];
     if (list.empty()) continue;
     const std::string name(short_split_name(split));
-    Blend blend = parse_blend(list, paths.per_split_data_args_path.empty()
-                                        ? "--" + name + "-data-path"
-                                        : paths.per_split_data_args_path + ", \"" + name + "\"");
+    Blend blend =
+        parse_blend(list, file.empty() ? "--" + name + "-data-path" : file + ", \"" + name + "\"");
     blend.shares.assign(blend.prefixes.size(), {0.0, 1.0});
     // As in Megatron-Core: a single dataset of a split is not blended, whatever its weight.
     if (blend.prefixes.size() == 1) blend.weights.clear();
@@ -166,59 +171,10 @@ SplitBlends resolve_blends(const DataPaths& paths) {
   return result;
 }
 
-// Returns the share of a dataset that neither validation nor test reads: training may read it. `held_out`
-// are the shares of those two.
-std::pair<double, double> share_that_is_left(const std::string& prefix,
-                                             std::vector<std::pair<double, double>> held_out) {
-  std::sort(held_out.begin(), held_out.end());
-  held_out.emplace_back(1.0, 1.0);
-  std::vector<std::pair<double, double>> left;
-  double end = 0;
-  for (const auto& share : held_out) {
-    if (share.first > end) left.emplace_back(end, share.first);
-    end = std::max(end, share.second);
-  }
-  if (left.size() == 1) return left.front();
-  throw_bad("--blend-schedule",
-            "of " + prefix +
-                ", which the run's own training blend does not name, validation and "
-                "test leave " +
-                (left.empty() ? "nothing" : "several parts") +
-                "; name it there with its share, or take it out of the schedule");
-}
-
-// Gives each dataset of a schedule the spelling that it was first named with, by which it is known, and
-// where splits have paths of their own the share of it that is for training.
-void fit_to_blends(SplitBlends& all) {
-  std::unordered_map<std::string, std::string> spellings;
-  std::unordered_map<std::string, std::pair<double, double>> training_shares;
-  std::unordered_map<std::string, std::vector<std::pair<double, double>>> held_out;
-  const auto spell = [&spellings](const std::string& prefix) {
-    return spellings.emplace(files_of_dataset(prefix), prefix).first->second;
-  };
-  for (const Split split : {Split::kTrain, Split::kValid, Split::kTest}) {
-    for (const Blend& blend : all.of(split)) {
-      for (size_t i = 0; i < blend.prefixes.size(); ++i) {
-        const std::string prefix = spell(blend.prefixes[i]);
-        if (blend.shares.empty()) continue;
-        if (split == Split::kTrain) {
-          training_shares.emplace(prefix, blend.shares[i]);
-        } else {
-          held_out[prefix].push_back(blend.shares[i]);
-        }
-      }
-    }
-  }
-  for (BlendChange& change : all.changes) {
-    for (std::string& prefix : change.blend.prefixes) {
-      prefix = spell(prefix);
-      if (!all.has_own_paths) continue;
-      const auto known = training_shares.find(prefix);
-      change.blend.shares.push_back(known != training_shares.end()
-                                        ? known->second
-                                        : share_that_is_left(prefix, held_out[prefix]));
-    }
-  }
+SplitBlends resolve_blends(const DataPaths& paths) {
+  check_one_way(paths);
+  if (!paths.data_path.empty() || !paths.data_args_path.empty()) return from_list(paths);
+  return has_weighted_splits(paths) ? from_weighted_splits(paths) : from_split_lists(paths);
 }
 
 }  // namespace
@@ -227,11 +183,6 @@ bool DataPaths::empty() const {
   return data_path.empty() && train_data_path.empty() && valid_data_path.empty() &&
          test_data_path.empty() && data_args_path.empty() && per_split_data_args_path.empty() &&
          !has_weighted_splits(*this);
-}
-
-const std::vector<Blend>& SplitBlends::of(Split split) const {
-  if (!unknown_because.empty()) throw std::runtime_error(unknown_because);
-  return blends[static_cast<size_t>(split)];
 }
 
 std::vector<std::string> SplitBlends::prefixes() const {
@@ -255,7 +206,7 @@ SplitBlends resolve_data_paths(const DataPaths& paths) {
   if (blends.of(Split::kTrain).empty())
     throw_bad("--blend-schedule", "no dataset is named for training");
   blends.changes = read_blend_schedule(paths.blend_schedule, blends.of(Split::kTrain).front());
-  fit_to_blends(blends);
+  fit_to_blends(blends.changes, blends.blends, blends.has_own_paths);
   return blends;
 }
 

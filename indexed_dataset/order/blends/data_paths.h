@@ -37,11 +37,8 @@ struct SplitBlends {
   std::array<std::vector<Blend>, 3> blends;
   bool has_own_paths = false;  // each split has datasets of its own, and --split means nothing
   std::vector<BlendChange> changes;  // of training, in the order of the file
-  // The reason why a run that is over does not tell its blends; else "".
-  std::string unknown_because = {};
 
-  // Throws std::runtime_error with the reason where the blends are not known.
-  const std::vector<Blend>& of(Split split) const;
+  const std::vector<Blend>& of(Split split) const { return blends[static_cast<size_t>(split)]; }
   // All prefixes, each once, in the order in which they are named.
   std::vector<std::string> prefixes() const;
 };

@@ -11,15 +11,27 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// All but the identities of the datasets.
-Json describe_arguments(const BlendedDataset& samples, const OrderArguments& arguments) {
-  const Blend& blend = arguments.blend;
+Json json_of(OrderKind value) { return name_of(value); }
+template <typename T>
+Json json_of(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();
+}
+template <typename T>
+Json json_of(const T& value) {
+  return value;
+}
+
+// Returns all but the identities of the datasets.
+Json describe_arguments(const BlendedDataset& samples, const SampleOrder& order) {
+  const Blend& blend = order.blends.of(Split::kTrain).front();
   Json json = {{"samples", samples.num_samples()},
-               {"sequence_length", arguments.sequence_length},
-               {"sample_order", name_of(arguments.order)},
-               {"seed", arguments.seed},
-               {"split", arguments.split ? Json(*arguments.split) : Json()},
-               {"datasets", Json::array()}};
+               {"split", order.blends.has_own_paths ? Json() : Json(order.split)}};
+  const auto add = [&](const auto& field, const auto& value) {
+    if (field.moves == Moves::kSamples && field.compared_by == ComparedBy::kItself)
+      json[field.name()] = json_of(value);
+  };
+  visit_sample_fields(add, order);
+  json["datasets"] = Json::array();
   for (int64_t i = 0; i < samples.num_datasets(); ++i) {
     const auto at = static_cast<size_t>(i);
     const EpochPlan& plan = samples.dataset(i).index().plan;
@@ -36,11 +48,10 @@ Json describe_arguments(const BlendedDataset& samples, const OrderArguments& arg
   return json;
 }
 
-// Older versions wrote the default of --split without spaces.
 bool is_same_value(const std::string& name, const Json& a, const Json& b) {
-  if (a == b) return true;
-  return name == "split" && a.is_string() && b.is_string() &&
-         is_same_split(a.get<std::string>(), b.get<std::string>());
+  if (name == "split" && a.is_string() && b.is_string())
+    return is_same_split(a.get<std::string>(), b.get<std::string>());
+  return a == b;
 }
 
 [[noreturn]] void fail(const std::string& of_what, const std::string& difference) {
@@ -52,8 +63,8 @@ bool is_same_value(const std::string& name, const Json& a, const Json& b) {
 
 }  // namespace
 
-Json describe_order(const BlendedDataset& samples, const OrderArguments& arguments) {
-  Json json = describe_arguments(samples, arguments);
+Json describe_order(const BlendedDataset& samples, const SampleOrder& order) {
+  Json json = describe_arguments(samples, order);
   for (int64_t i = 0; i < samples.num_datasets(); ++i)
     json["datasets"][static_cast<size_t>(i)]["identity"] =
         to_json(identify_dataset(samples.dataset(i).reader().prefix()));
@@ -61,8 +72,8 @@ Json describe_order(const BlendedDataset& samples, const OrderArguments& argumen
 }
 
 void check_same_order(const Json& described, const BlendedDataset& samples,
-                      const OrderArguments& arguments, const std::string& of_what) {
-  const Json ours = describe_arguments(samples, arguments);
+                      const SampleOrder& order, const std::string& of_what) {
+  const Json ours = describe_arguments(samples, order);
   const auto check = [&](const Json& theirs, const Json& our_values, const std::string& where) {
     for (const auto& [name, value] : our_values.items()) {
       if (name == "datasets") continue;

@@ -9,8 +9,8 @@
 
 namespace weft {
 
-int num_build_threads(const DatasetOptions& options) {
-  if (options.num_threads > 0) return options.num_threads;
+int num_build_threads(const SampleOrder& order) {
+  if (order.num_threads > 0) return order.num_threads;
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
@@ -18,12 +18,11 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-SplitDatasets::SplitDatasets(const DatasetOptions& options, const DatasetReaders& readers,
-                             Split split, const DatasetTargetSizes& sizes,
-                             std::vector<IndexReport>& reports)
-    : options_(options), readers_(readers), split_(split), sizes_(sizes), reports_(reports) {
-  if (options.takes_megatron_caches && !options.cache_path.empty())
-    megatron_cache_.emplace(options.cache_path);
+SplitDatasets::SplitDatasets(const SampleOrder& order, const DatasetReaders& readers, Split split,
+                             const DatasetTargetSizes& sizes, std::vector<IndexReport>& reports)
+    : order_(order), readers_(readers), split_(split), sizes_(sizes), reports_(reports) {
+  if (order.takes_megatron_caches && !order.cache_path.empty())
+    megatron_cache_.emplace(order.cache_path);
 }
 
 std::vector<GptDataset> SplitDatasets::build(
@@ -39,7 +38,7 @@ std::vector<GptDataset> SplitDatasets::build_laps(const Blend& blend,
   std::vector<std::optional<GptDataset>> built(wanted.size());
   std::vector<IndexReport> reports(built.size());
   const int num_threads =
-      static_cast<int>(std::min(std::ssize(built), int64_t{num_build_threads(options_)}));
+      static_cast<int>(std::min(std::ssize(built), int64_t{num_build_threads(order_)}));
   std::atomic<size_t> next{0};
   parallel_for(num_threads, num_threads, [&](int64_t) {
     try {
@@ -58,12 +57,12 @@ std::vector<GptDataset> SplitDatasets::build_laps(const Blend& blend,
 
 template <typename Use>
 auto SplitDatasets::with_name(const Blend& blend, const WantedIndex& wanted, const Use& use) const {
-  const int64_t seed = (options_.seed + wanted.lap) & UINT32_MAX;
+  const int64_t seed = (order_.seed + wanted.lap) & UINT32_MAX;
   const GptIndexOptions options{.range = range_with_sequences(blend, wanted.at),
                                 .num_samples = wanted.num_samples,
-                                .sequence_length = options_.sequence_length,
+                                .sequence_length = order_.seq_length,
                                 .seed = seed,
-                                .order = options_.order};
+                                .order = order_.sample_order};
   try {
     return use(describe(blend, wanted.at, wanted.num_samples, seed), *reader_of(blend, wanted.at),
                options);
@@ -79,8 +78,8 @@ void SplitDatasets::build_some(const Blend& blend, const std::vector<WantedIndex
                                std::vector<std::optional<GptDataset>>& built,
                                std::vector<IndexReport>& reports) const {
   std::optional<IndexCacheWriter> writer;
-  if (!options_.cache_path.empty() && !options_.maps_caches_only)
-    writer.emplace(options_.cache_path, num_threads);
+  if (!order_.cache_path.empty() && !order_.maps_caches_only)
+    writer.emplace(order_.cache_path, num_threads);
   std::vector<size_t> written;
   const auto note = [&](size_t i, CachedIndex index) {
     const std::shared_ptr<const DatasetReader>& reader = reader_of(blend, wanted[i].at);
@@ -92,7 +91,7 @@ void SplitDatasets::build_some(const Blend& blend, const std::vector<WantedIndex
     report.num_epochs = index.index.view.plan.num_epochs;
     report.was_cached = index.was_there;
     report.is_from_megatron = index.is_from_megatron;
-    built[i].emplace(reader, options_.sequence_length, std::move(index.index));
+    built[i].emplace(reader, order_.seq_length, std::move(index.index));
   };
   for (size_t i; (i = next++) < wanted.size();) {
     const auto start = std::chrono::steady_clock::now();
@@ -118,8 +117,8 @@ std::optional<CachedIndex> SplitDatasets::open_index(const IndexDescription& des
                                                      const GptIndexOptions& options,
                                                      std::optional<IndexCacheWriter>& writer,
                                                      IndexReport& report) const {
-  const std::string& folder = options_.cache_path;
-  if (options_.takes_megatron_caches) {
+  const std::string& folder = order_.cache_path;
+  if (order_.takes_megatron_caches) {
     const MegatronCache& cache =
         megatron_cache_ ? *megatron_cache_ : default_cache(reader.prefix());
     if (auto found = cache.find_index(description, reader, options)) return found;
@@ -136,7 +135,7 @@ std::optional<CachedIndex> SplitDatasets::open_index(const IndexDescription& des
 }
 
 const MegatronCache& SplitDatasets::default_cache(const std::filesystem::path& prefix) const {
-  const std::string folder = default_cache_folder(options_.order, prefix).string();
+  const std::string folder = default_cache_folder(order_.sample_order, prefix).string();
   const std::lock_guard lock(default_caches_mutex_);
   return default_caches_.try_emplace(folder, folder).first->second;
 }
@@ -144,18 +143,18 @@ const MegatronCache& SplitDatasets::default_cache(const std::filesystem::path& p
 IndexDescription SplitDatasets::describe(const Blend& blend, size_t i,
                                          std::optional<int64_t> num_samples, int64_t seed) const {
   IndexDescription description{
-      .order = options_.order,
+      .order = order_.sample_order,
       .dataset_path = blend.spelling(i),
       .num_samples = num_samples,
       .split = split_,
       .group = blend.name,
       .seed = seed,
-      .sequence_length = options_.sequence_length,
+      .sequence_length = order_.seq_length,
       .split_string = {},
-      .tokenizer = options_.tokenizer_text.empty()
-                       ? tokenizer_description(options_.vocab_file, options_.merge_file)
-                       : nlohmann::ordered_json::parse(options_.tokenizer_text)};
-  if (!options_.blends.has_own_paths) description.split_string = options_.split;
+      .tokenizer = order_.tokenizer_text.empty()
+                       ? tokenizer_description(order_.vocab_file, order_.merge_file)
+                       : nlohmann::ordered_json::parse(order_.tokenizer_text)};
+  if (!order_.blends.has_own_paths) description.split_string = order_.split;
   if (!blend.shares.empty()) description.share = blend.shares[i];
   if (blend.prefixes.size() > 1 || !blend.weights.empty()) description.place_in_blend = i;
   return description;
@@ -167,7 +166,8 @@ std::optional<SequenceRange> SplitDatasets::range_of(const Blend& blend, size_t 
     const auto [begin, end] = blend.shares[i];
     return range_of_share(begin, end, num_sequences);
   }
-  return split_ranges(options_.split, num_sequences, options_.order)[static_cast<size_t>(split_)];
+  return split_ranges(order_.split, num_sequences,
+                      order_.sample_order)[static_cast<size_t>(split_)];
 }
 
 SequenceRange SplitDatasets::range_with_sequences(const Blend& blend, size_t i) const {
@@ -180,8 +180,8 @@ SequenceRange SplitDatasets::range_with_sequences(const Blend& blend, size_t i) 
                                 : "0 %";
   throw std::invalid_argument(
       request() + " but " +
-      (options_.blends.has_own_paths ? "its data path" : "--split " + options_.split) +
-      " gives it " + share + (split_ == Split::kTrain ? "" : "; change --split or --eval-iters"));
+      (order_.blends.has_own_paths ? "its data path" : "--split " + order_.split) + " gives it " +
+      share + (split_ == Split::kTrain ? "" : "; change --split or --eval-iters"));
 }
 
 std::string SplitDatasets::request() const {

@@ -12,7 +12,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "indexed_dataset/order/blends/dataset_options.h"
+#include "indexed_dataset/order/blends/index_report.h"
+#include "indexed_dataset/order/blends/sample_order.h"
 #include "indexed_dataset/order/index_caches/index_cache_writer.h"
 #include "indexed_dataset/order/index_caches/megatron_cache.h"
 
@@ -21,7 +22,7 @@ namespace weft {
 using DatasetReaders = std::unordered_map<std::string, std::shared_ptr<const DatasetReader>>;
 
 // Returns the threads that may build indexes at the same time.
-int num_build_threads(const DatasetOptions& options);
+int num_build_threads(const SampleOrder& order);
 double seconds_since(std::chrono::steady_clock::time_point start);
 
 // Lap `lap` of a dataset, with its number in the blend. Each lap has an order of its own.
@@ -34,7 +35,7 @@ struct WantedIndex {
 class SplitDatasets {
  public:
   // All references must outlive it. Each index adds its report to `reports`.
-  SplitDatasets(const DatasetOptions& options, const DatasetReaders& readers, Split split,
+  SplitDatasets(const SampleOrder& order, const DatasetReaders& readers, Split split,
                 const DatasetTargetSizes& sizes, std::vector<IndexReport>& reports);
 
   // Builds the first lap of each dataset of the blend, with so many samples; nothing means one epoch.
@@ -80,7 +81,7 @@ class SplitDatasets {
     return readers_.at(blend.prefixes[i]);
   }
 
-  const DatasetOptions& options_;
+  const SampleOrder& order_;
   const DatasetReaders& readers_;
   const Split split_;
   const DatasetTargetSizes& sizes_;

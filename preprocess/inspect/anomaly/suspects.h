@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "preprocess/inspect/anomaly/anomaly_scale.h"
+#include "preprocess/inspect/lookup/sample_place.h"
 #include "preprocess/inspect/lookup/taken_samples.h"
-#include "preprocess/inspect/lookup/timeline.h"
 
 namespace weft {
 

@@ -10,8 +10,6 @@
 #include "preprocess/inspect/commands/commands.h"
 #include "preprocess/inspect/commands/output.h"
 #include "preprocess/inspect/lookup/run_difference.h"
-#include "preprocess/inspect/lookup/timeline.h"
-#include "preprocess/inspect/text/prefix_options.h"
 
 namespace weft {
 namespace {
@@ -29,8 +27,6 @@ class InspectDiffCommand final : public Command {
     options.integers("--iterations", iterations_, 2,
                      "compare iterations A to B, with B, trained or still to come; without it: "
                      "all that both runs have trained, as their metrics.jsonl tell");
-    options.integer("--top", num_shown_, "how many iterations that differ are shown", 1);
-    threads_.declare(options);
     declare_format(options, as_json_);
   }
   void validate(OptionSet& options) const override {
@@ -40,90 +36,63 @@ class InspectDiffCommand final : public Command {
   }
 
   int run(const OptionSet&) override {
-    const std::vector<RunSegment> first = read_run_segments(runs_[0]),
-                                  second = read_run_segments(runs_[1]);
-    RunSamples a(first), b(second);
+    const RunTimeline first = read_run(runs_[0]), second = read_run(runs_[1]);
     const bool has_range = !iterations_.empty();
     if (has_range) {
       check_last(runs_[0], first);
       check_last(runs_[1], second);
     }
     const RunDifference difference = compare_runs(
-        a, b, has_range ? iterations_[0] : 1,
+        first, second, has_range ? iterations_[0] : 1,
         has_range ? iterations_[1]
-                  : std::min(last_trained(runs_[0], first), last_trained(runs_[1], second)),
-        num_shown_, threads_.resolved());
+                  : std::min(last_trained(runs_[0], first), last_trained(runs_[1], second)));
     as_json_ ? print_json(difference) : print_text(difference);
     return 0;
   }
 
  private:
-  void check_last(const std::string& run, const std::vector<RunSegment>& segments) const {
-    const std::string message = words_for_no_iteration(segments, iterations_[1]);
-    if (!message.empty())
-      throw std::invalid_argument(fmt::format("--iterations: {}: {}", run, message));
+  void check_last(const std::string& name, const RunTimeline& run) const {
+    const std::string refusal = run.refusal_of(iterations_[1]);
+    if (!refusal.empty())
+      throw std::invalid_argument(fmt::format("--iterations: {}: {}", name, refusal));
   }
 
   // Later iterations follow from the arguments, too, but are only planned.
-  static int64_t last_trained(const std::string& run, const std::vector<RunSegment>& segments) {
-    const std::optional<int64_t> last = find_last_trained(run, segments);
-    if (last) return *last;
+  static int64_t last_trained(const std::string& name, const RunTimeline& run) {
+    if (run.last_trained()) return *run.last_trained();
     throw std::runtime_error(
-        run + ": there is no metrics.jsonl that tells how far the run has come; give --iterations");
-  }
-
-  static std::string text_of(const std::optional<int64_t>& sample) {
-    return sample ? std::to_string(*sample) : "none";
+        name +
+        ": there is no metrics.jsonl that tells how far the run has come; give --iterations");
   }
 
   static void print_text(const RunDifference& difference) {
-    if (difference.num_different_iterations == 0) {
-      fmt::print("iterations {} to {}: all {} samples are equal\n", difference.first_iteration,
-                 difference.last_iteration, grouped(difference.num_samples));
-      for (const std::string& reason : difference.reasons)
-        fmt::print("  without effect so far: {}\n", escape_for_terminal(reason));
-      return;
+    const bool is_equal = difference.num_different == 0;
+    const std::string range =
+        fmt::format("iterations {} to {}", difference.first_iteration, difference.last_iteration);
+    if (is_equal) {
+      fmt::print("{}: all samples are equal\n", range);
+    } else {
+      fmt::print("{}: {} of {} differ, from iteration {} on\n", range,
+                 grouped(difference.num_different),
+                 grouped(difference.last_iteration - difference.first_iteration + 1),
+                 difference.first_different);
     }
-    fmt::print("iterations {} to {}: {} of {} differ, from iteration {} on; {} of {} samples\n",
-               difference.first_iteration, difference.last_iteration,
-               grouped(difference.num_different_iterations),
-               grouped(difference.last_iteration - difference.first_iteration + 1),
-               difference.iterations.front().iteration, grouped(difference.num_different_samples),
-               grouped(difference.num_samples));
     for (const std::string& reason : difference.reasons)
-      fmt::print("  because of {}\n", escape_for_terminal(reason));
-    for (const DifferentIteration& one : difference.iterations) {
-      fmt::print(
-          "  iteration {}: {} of {} samples differ, the first at place {} of the batch: sample {} "
-          "and sample {}\n",
-          one.iteration, one.num_different, one.num_samples, one.slot_idx, text_of(one.samples[0]),
-          text_of(one.samples[1]));
-    }
+      fmt::print("  {}{}\n", is_equal ? "without effect so far: " : "because of ",
+                 escape_for_terminal(reason));
   }
 
   static void print_json(const RunDifference& difference) {
-    Json json = {{"first_iteration", difference.first_iteration},
-                 {"last_iteration", difference.last_iteration},
-                 {"samples", difference.num_samples},
-                 {"different_iterations", difference.num_different_iterations},
-                 {"different_samples", difference.num_different_samples},
-                 {"reasons", difference.reasons},
-                 {"iterations", Json::array()}};
-    for (const DifferentIteration& one : difference.iterations) {
-      Json& entry = json["iterations"].emplace_back(Json{{"iteration", one.iteration},
-                                                         {"different_samples", one.num_different},
-                                                         {"samples", one.num_samples},
-                                                         {"place", one.slot_idx}});
-      for (const auto& sample : one.samples)
-        entry["first"].push_back(sample ? Json(*sample) : Json());
-    }
-    print_line(json);
+    print_line({{"first_iteration", difference.first_iteration},
+                {"last_iteration", difference.last_iteration},
+                {"different_iterations", difference.num_different},
+                {"first_different_iteration",
+                 difference.num_different == 0 ? Json() : Json(difference.first_different)},
+                {"reasons", difference.reasons}});
   }
 
   std::string runs_[2];
   std::vector<int64_t> iterations_;
-  ThreadsOption threads_;
-  int64_t num_shown_ = 10;
   bool as_json_ = false;
 };
 

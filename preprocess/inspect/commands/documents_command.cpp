@@ -65,13 +65,15 @@ class InspectDocumentsCommand final : public Command {
   void validate(OptionSet& options) const override { options_.validate(options); }
 
   int run(const OptionSet&) override {
-    const std::vector<RunSegment> segments = options_.run.segments();
-    names_.emplace(dataset_names_of(segments));
+    const RunTimeline run = options_.run.read();
+    last_iteration_ = run.last_trained();
+    names_.emplace(dataset_names_of(run.segments()));
     open_datasets();
-    const std::map<std::string, std::vector<int64_t>> documents = wanted_documents(segments.back());
+    const std::map<std::string, std::vector<int64_t>> documents =
+        wanted_documents(run.segments().back());
     std::map<std::pair<std::string, int64_t>, std::vector<Reading>> readings;
     const SequencesByDataset sequences = sequences_of(documents);
-    RunSamples samples(segments);
+    RunSamples samples(run, print_message);
     for (const Split split : {Split::kTrain, Split::kValid, Split::kTest}) {
       if (options_.split && *options_.split != split) continue;
       for (Reading& reading : readings_of(samples, sequences, split)) {
@@ -79,7 +81,6 @@ class InspectDocumentsCommand final : public Command {
             std::move(reading));
       }
     }
-    last_iteration_ = options_.run.last_iteration();
     for (const auto& [prefix, of_dataset] : documents) {
       for (const int64_t document : of_dataset)
         options_.as_json ? print_json(prefix, document, readings[{prefix, document}])

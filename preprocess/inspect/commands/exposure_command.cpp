@@ -55,10 +55,10 @@ class InspectExposureCommand final : public Command {
   void validate(OptionSet& options) const override { run_.validate(options, true); }
 
   int run(const OptionSet&) override {
-    const std::vector<RunSegment> segments = run_.segments();
+    const RunTimeline run = run_.read();
     std::optional<int64_t> last = iteration_;
     if (!last) {
-      last = run_.last_iteration();
+      last = run.last_trained();
       if (!last && !run_.run_folder.empty()) {
         throw std::runtime_error(
             run_.run_folder +
@@ -66,19 +66,25 @@ class InspectExposureCommand final : public Command {
       }
     }
     if (iteration_) {
-      const std::string message = words_for_no_iteration(segments, *iteration_);
+      const std::string message = run.refusal_of(*iteration_);
       if (!message.empty()) throw std::invalid_argument(message);
-      print_if_to_come(*iteration_, run_.last_iteration());
+      print_if_to_come(*iteration_, run.last_trained());
     }
-    const std::vector<Stretch> stretches = training_until(segments, last);
+    const int64_t num_before = run.segments().front().resumed.iteration;
+    std::vector<Stretch> stretches;
+    if (!last) {
+      stretches = run.all(Split::kTrain);
+    } else if (*last > num_before) {
+      stretches = run.of_range(num_before + 1, *last);
+    }
     if (stretches.empty()) throw std::runtime_error("the run's folder tells of no such iteration");
-    if (segments.front().resumed.iteration > 0) {
+    if (num_before > 0) {
       print_message(
           fmt::format("iterations 1 to {} are left out: another run took them, from whose "
                       "checkpoint this one began",
-                      segments.front().resumed.iteration));
+                      num_before));
     }
-    RunSamples samples(segments);
+    RunSamples samples(run, print_message);
     if (by_ == By::kDataset) {
       for (const auto& [prefix, exposure] :
            exposure_of_datasets(samples, stretches, threads_.resolved()))

@@ -53,11 +53,11 @@ class InspectGrepCommand final : public Command {
   }
 
   int run(const OptionSet&) override {
-    const std::vector<RunSegment> segments = run_.segments();
+    const RunTimeline run = run_.read();
     const TextPattern pattern(pattern_text_, is_fixed_);
-    RunSamples samples(segments);
-    std::vector<Stretch> selected = selection_.select(segments);
-    SampleSelection::tell_what_is_to_come(selected, run_.last_iteration());
+    RunSamples samples(run, print_message);
+    std::vector<Stretch> selected = selection_.select(run);
+    SampleSelection::tell_what_is_to_come(selected, run.last_trained());
     for (Stretch& stretch : selected) {
       const TakenSamples& taken = selection_.find_samples(samples, stretch);
       const auto vocabulary =

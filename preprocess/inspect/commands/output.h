@@ -12,7 +12,7 @@
 #include "indexed_dataset/format/pair/reader.h"
 #include "indexed_dataset/format/sidecars/source_map.h"
 #include "indexed_dataset/format/sidecars/tokenizer_files.h"
-#include "preprocess/inspect/lookup/timeline.h"
+#include "preprocess/inspect/lookup/sample_place.h"
 #include "tokenizer/vocabulary.h"
 
 namespace weft {

@@ -6,12 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "indexed_dataset/base/storage/whole_files.h"
-#include "indexed_dataset/order/blends/manifest_order.h"
 #include "indexed_dataset/run_record/checkpoint_run.h"
+#include "indexed_dataset/run_record/manifest_order.h"
 #include "indexed_dataset/run_record/read_segments.h"
 #include "preprocess/inspect/commands/output.h"
 #include "preprocess/inspect/foreign_runs/megatron_arguments.h"
-#include "preprocess/inspect/lookup/timeline.h"
 
 namespace weft {
 
@@ -26,19 +25,14 @@ void RunOptions::declare(OptionSet& options) {
       "--megatron-args", megatron_arguments_,
       "a file with the arguments of a run of Megatron: the banner of its log, or the words "
       "of its command line; --sample-order says which Megatron it was");
-  data_.declare(options);
-  order_.declare(options);
-  options.integer("--micro-batch-size", order_.order.micro_batch_size,
-                  "as for training: tells which rank took a sample", 1);
-  options.integer("--data-parallel-size", order_.order.data_parallel_size,
-                  "number of data-parallel ranks, as for training", 1);
+  order_.declare(options, /*ranks=*/true);
   const auto declared = options.resolved();
   for (size_t i = num_before; i < declared.size(); ++i) names_.push_back(declared[i].first);
   vocabulary.declare(options, "the one in the run's or the dataset's manifest");
 }
 
 void RunOptions::validate(OptionSet& options, bool needs_batch) const {
-  data_.validate(options);
+  order_.validate_values(options);
   vocabulary.validate(options);
   const char* given = !run_folder.empty() ? "--run" : "--load";
   if (!run_folder.empty() && !checkpoint.empty())
@@ -59,7 +53,8 @@ void RunOptions::validate(OptionSet& options, bool needs_batch) const {
     return;
   }
   if (!has_folder) {
-    if (data_.paths.empty()) options.problem("--data-path is required without --run or --load");
+    if (order_.order().paths.empty())
+      options.problem("--data-path is required without --run or --load");
     order_.validate(options, needs_batch);
     return;
   }
@@ -70,43 +65,32 @@ void RunOptions::validate(OptionSet& options, bool needs_batch) const {
   }
 }
 
-std::vector<RunSegment> RunOptions::segments() const {
-  if (!run_folder.empty()) return read_run_segments(run_folder);
-  if (!checkpoint.empty()) return read_run_of_checkpoint(checkpoint).segments;
+RunTimeline RunOptions::read() const {
+  if (!run_folder.empty()) return read_run(run_folder);
+  if (!checkpoint.empty()) return read_run_of_checkpoint(checkpoint);
   std::vector<RunSegment> segments(1);
   SampleOrder& order = segments[0].order;
-  segments[0].resumed_valid_samples = 0;
   if (!megatron_arguments_.empty()) {
     auto manifest =
-        parse_megatron_arguments(read_file(megatron_arguments_), order_.order.data_parallel_size);
-    manifest["arguments"]["sample_order"] = name_of(data_.order);
-    if (!data_.cache_path.empty()) manifest["arguments"]["data_cache_path"] = data_.cache_path;
+        parse_megatron_arguments(read_file(megatron_arguments_), order_.order().data_parallel_size);
+    manifest["arguments"]["sample_order"] = name_of(order_.order().sample_order);
+    const std::string& cache_path = order_.order().cache_path;
+    if (!cache_path.empty()) manifest["arguments"]["data_cache_path"] = cache_path;
     order = sample_order_from(manifest);
     segments[0].unknown_evaluations = manifest.value("unknown_evaluations", "");
-    order.data.takes_megatron_caches = true;
-    return segments;
+    order.takes_megatron_caches = true;
+    return RunTimeline(std::move(segments));
   }
   order = order_.resolved();
-  order.data.blends = order_.resolve(data_.paths);
-  order.data.order = data_.order;
-  order.data.surplus = data_.surplus_value();
-  order.data.cache_path = data_.cache_path;
-  order.data.maps_caches_only = true;  // a look writes nothing: the folder may be another user's
-  order.data.tokenizer_text = data_.tokenizer_text();
-  order.data.vocab_file = vocabulary.vocab_file;
-  order.data.merge_file = vocabulary.merge_file;
-  return segments;
-}
-
-std::optional<int64_t> RunOptions::last_iteration() const {
-  if (!run_folder.empty()) return find_last_trained(run_folder, segments());
-  if (!checkpoint.empty()) return read_run_of_checkpoint(checkpoint).iteration;
-  return std::nullopt;
+  order.maps_caches_only = true;  // a look writes nothing: the folder may be another user's
+  order.vocab_file = vocabulary.vocab_file;
+  order.merge_file = vocabulary.merge_file;
+  return RunTimeline(std::move(segments));
 }
 
 std::shared_ptr<const Vocabulary> RunOptions::find_vocabulary_of(
     const RunSegment& segment, const std::filesystem::path& prefix) const {
-  const DatasetOptions& data = segment.order.data;
+  const SampleOrder& data = segment.order;
   TokenizerFiles files = vocabulary.files();
   if (files.empty()) files = gpt2_files(data.vocab_file, data.merge_file);
   const auto [found, is_new] = vocabularies_.try_emplace({prefix.string(), files}, nullptr);
@@ -128,7 +112,7 @@ std::string SplitOptions::name() const {
 
 std::vector<std::string> group_names(const RunSegment& segment, Split split) {
   std::vector<std::string> names;
-  for (const Blend& blend : segment.order.data.blends.of(split)) names.push_back(blend.name);
+  for (const Blend& blend : segment.order.blends.of(split)) names.push_back(blend.name);
   return names;
 }
 

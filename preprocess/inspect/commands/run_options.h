@@ -8,9 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "indexed_dataset/order/blends/data_options.h"
-#include "indexed_dataset/order/blends/order_options.h"
-#include "indexed_dataset/run_record/run_segments.h"
+#include "indexed_dataset/run_record/order_options.h"
+#include "indexed_dataset/run_record/run_timeline.h"
 #include "preprocess/inspect/text/prefix_options.h"
 #include "tokenizer/vocabulary.h"
 
@@ -23,12 +22,9 @@ struct RunOptions {
   void declare(OptionSet& options);
   // `needs_batch`: the command does not work without --global-batch-size.
   void validate(OptionSet& options, bool needs_batch) const;
-  // The parts of the run; arguments that are given by hand are a run that was never resumed. Throws as
-  // read_run_segments() and read_run_of_checkpoint().
-  std::vector<RunSegment> segments() const;
-  // The last iteration that was trained: of metrics.jsonl, or of the checkpoint; nothing where neither
-  // tells.
-  std::optional<int64_t> last_iteration() const;
+  // Reads the run, which may go on meanwhile: call it once. Arguments that are given by hand are a run that was never
+  // resumed. Throws as read_run() and read_run_of_checkpoint().
+  RunTimeline read() const;
   // The given vocabulary, else that of the run or the dataset, with a message where there is none. It is
   // loaded once: a range of iterations has many stretches.
   std::shared_ptr<const Vocabulary> find_vocabulary_of(const RunSegment& segment,
@@ -36,7 +32,6 @@ struct RunOptions {
 
  private:
   std::string megatron_arguments_;  // a file
-  DataOptions data_;
   OrderOptions order_;
   std::vector<std::string> names_;  // of the options that --run replaces
   // By dataset, vocabulary file and merges.

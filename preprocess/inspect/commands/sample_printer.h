@@ -8,8 +8,8 @@
 
 #include "indexed_dataset/base/terminal/option_set.h"
 #include "preprocess/inspect/commands/output.h"
+#include "preprocess/inspect/lookup/sample_place.h"
 #include "preprocess/inspect/lookup/taken_samples.h"
-#include "preprocess/inspect/lookup/timeline.h"
 #include "tokenizer/vocabulary.h"
 
 namespace weft {

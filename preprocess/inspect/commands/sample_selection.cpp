@@ -6,16 +6,12 @@
 #include <iostream>
 #include <iterator>
 
+#include "indexed_dataset/run_record/sample_query.h"
 #include "preprocess/inspect/commands/output.h"
 #include "preprocess/inspect/foreign_runs/log_line_check.h"
 
 namespace weft {
 namespace {
-
-// Samples of the training set within one segment; the places of an iteration begin where the segment does.
-Stretch training_stretch(const SegmentSamples& samples) {
-  return {.segment = samples.segment, .first = samples.first, .last = samples.last};
-}
 
 // Returns the lines by their iterations. `given` is a text, or "-" for standard input.
 std::vector<LogLine> read_log_lines(const std::string& given) {
@@ -66,89 +62,55 @@ void SampleSelection::validate(OptionSet& options) const {
     options.problem("the test follows the last iteration: give --sample-range, from 0");
 }
 
-std::vector<Stretch> SampleSelection::stretches_of(const std::vector<RunSegment>& segments,
-                                                   int64_t iteration, bool evaluation) {
-  if (!evaluation) return {training_stretch(samples_of_iteration(segments, iteration))};
-  std::vector<Stretch> evaluations;
-  const bool is_last = iteration == num_iterations_of(segments.back());
-  const std::optional<Stretch> at_end = is_last ? find_last_evaluation(segments) : std::nullopt;
-  if (!at_end || has_evaluation(segments, iteration)) {
-    const SegmentSamples samples = samples_of_evaluation(segments, iteration);
-    evaluations.push_back({.segment = samples.segment,
-                           .split = Split::kValid,
-                           .first = samples.first,
-                           .last = samples.last,
-                           .iteration = iteration});
-  }
-  if (at_end) evaluations.push_back(*at_end);
-  return evaluations;
-}
-
-void SampleSelection::check_last(const std::vector<RunSegment>& segments, int64_t iteration) const {
-  std::string message = words_for_no_iteration(segments, iteration);
-  if (message.empty()) return;
-  if (split.split == Split::kValid) {
-    int64_t evaluated = num_iterations_of(segments.back());
-    while (!find_last_evaluation(segments) && evaluated > segments.front().resumed.iteration &&
-           !has_evaluation(segments, evaluated))
-      --evaluated;
-    message += evaluated > segments.front().resumed.iteration
-                   ? fmt::format("; the last evaluation follows iteration {}", evaluated)
-                   : "; no evaluation follows any of them";
-  }
-  throw std::invalid_argument(message);
-}
-
-std::vector<Stretch> SampleSelection::select(const std::vector<RunSegment>& segments) const {
-  std::vector<Stretch> selected;
+std::vector<Stretch> SampleSelection::of_iterations(const RunTimeline& run, int64_t first,
+                                                    int64_t last) const {
   const bool is_validation = split.split == Split::kValid;
-  if (!sample_range_.empty()) {
-    for (const SegmentSamples& part :
-         samples_in_range(segments, split.split, sample_range_[0], sample_range_[1])) {
-      selected.push_back(training_stretch(part));
-      selected.back().split = split.split;
+  if (std::string refusal = run.refusal_of(last); !refusal.empty()) {
+    if (is_validation) {
+      const std::vector<Stretch> evaluations = run.all(split.split);
+      refusal += evaluations.empty() ? "; no evaluation follows any of them"
+                                     : fmt::format("; the last evaluation follows iteration {}",
+                                                   evaluations.back().iteration);
     }
-  } else if (iteration_) {
-    check_last(segments, *iteration_);
-    selected = stretches_of(segments, *iteration_, is_validation);
-  } else if (!iterations_.empty()) {
-    check_last(segments, iterations_[1]);
-    for (int64_t i = iterations_[0]; i <= iterations_[1]; ++i) {
-      // Segments may differ in their interval. One iteration alone is told why it has none.
-      if (is_validation && iterations_[0] < iterations_[1] && !has_evaluation(segments, i) &&
-          !(i == num_iterations_of(segments.back()) && find_last_evaluation(segments)))
-        continue;
-      for (const Stretch& stretch : stretches_of(segments, i, is_validation))
-        selected.push_back(stretch);
+    throw std::invalid_argument(refusal);
+  }
+  std::vector<Stretch> found = run.of_range(first, last, split.split);
+  if (!found.empty()) return found;
+  if (first < last) throw std::invalid_argument("--iterations: no validation follows any of them");
+  const SampleOrder& order = run.segment_of(first).order;
+  throw std::invalid_argument(
+      fmt::format("--iteration {}: no evaluation follows it (--eval-iters {}, --eval-interval {})",
+                  first, order.eval_iters, order.eval_interval));
+}
+
+std::vector<Stretch> SampleSelection::select(const RunTimeline& run) const {
+  if (!sample_range_.empty())
+    return run.of_samples(sample_range_[0], sample_range_[1], split.split);
+  if (iteration_) return of_iterations(run, *iteration_, *iteration_);
+  if (!iterations_.empty()) return of_iterations(run, iterations_[0], iterations_[1]);
+  const bool is_validation = split.split == Split::kValid;
+  std::vector<Stretch> selected;
+  for (const LogLine& line : read_log_lines(log_line_)) {
+    if (line.is_validation != is_validation) {
+      throw std::invalid_argument(fmt::format("--log-line: a line of {} goes with --split-name {}",
+                                              line.is_validation ? "validation" : "training",
+                                              line.is_validation ? "valid" : "train"));
     }
-    if (selected.empty())
-      throw std::invalid_argument("--iterations: no validation follows any of them");
-  } else {
-    for (const LogLine& line : read_log_lines(log_line_)) {
-      if (line.is_validation != is_validation) {
-        throw std::invalid_argument(
-            fmt::format("--log-line: a line of {} goes with --split-name {}",
-                        line.is_validation ? "validation" : "training",
-                        line.is_validation ? "valid" : "train"));
-      }
-      check_last(segments, line.iteration);
-      selected.push_back(stretch_of_line(segments, line));
-    }
+    selected.push_back(stretch_of_line(run, line));
   }
   return selected;
 }
 
-Stretch SampleSelection::stretch_of_line(const std::vector<RunSegment>& segments,
-                                         const LogLine& line) {
+Stretch SampleSelection::stretch_of_line(const RunTimeline& run, const LogLine& line) const {
   // Without a batch size the line alone tells the samples.
+  const RunSegment& newest = run.segments().back();
   const bool tells_samples = line.consumed_samples && line.global_batch_size &&
                              *line.consumed_samples >= *line.global_batch_size;
-  const Stretch stretch =
-      !line.is_validation && !segments.back().order.global_batch_size && tells_samples
-          ? Stretch{.segment = &segments.back(),
-                    .first = *line.consumed_samples - *line.global_batch_size,
-                    .last = *line.consumed_samples}
-          : stretches_of(segments, line.iteration, line.is_validation).front();
+  const Stretch stretch = !line.is_validation && !newest.order.global_batch_size && tells_samples
+                              ? Stretch{.segment = &newest,
+                                        .first = *line.consumed_samples - *line.global_batch_size,
+                                        .last = *line.consumed_samples}
+                              : of_iterations(run, line.iteration, line.iteration).front();
   if (!line.is_validation) check_log_line(line, stretch);
   return stretch;
 }
@@ -156,12 +118,12 @@ Stretch SampleSelection::stretch_of_line(const std::vector<RunSegment>& segments
 const TakenSamples& SampleSelection::find_samples(RunSamples& samples, Stretch& stretch) const {
   // An empty name means the only group, whatever it is called.
   const std::string& group =
-      find_group(stretch.segment->order.data.blends, split.split, split.group).name;
+      find_group(stretch.segment->order.blends, split.split, split.group).name;
   const TakenSamples* taken = samples.find(*stretch.segment, split.split, group);
   if (!taken) throw std::invalid_argument("the test split has no samples in this run");
   // The index often holds more samples, from the last epoch that it needs. No iteration takes them.
-  int64_t end = end_of_samples(*stretch.segment, split.split);
-  const bool is_whole_evaluation = stretch.segment->order.data.full_validation &&
+  int64_t end = samples.run().end_of_samples(*stretch.segment, split.split);
+  const bool is_whole_evaluation = stretch.segment->order.full_validation &&
                                    split.split == Split::kValid && sample_range_.empty();
   if (is_whole_evaluation) stretch.last = std::min(stretch.last, taken->dataset().end());
   // Evaluations go on where those before a resumption ended, also where their later number asks for fewer samples:

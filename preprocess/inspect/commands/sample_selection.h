@@ -22,9 +22,9 @@ struct SampleSelection {
   bool needs_batch() const {
     return iteration_ || !iterations_.empty() || split.split != Split::kTrain;
   }
-  // Returns the selected samples in the order of the run. Throws as samples_of_iteration(), and
-  // std::runtime_error for a line of the log that contradicts the run.
-  std::vector<Stretch> select(const std::vector<RunSegment>& segments) const;
+  // Returns the selected samples in the order of the run. Throws as RunTimeline, std::invalid_argument for an iteration
+  // that the run does not have, and std::runtime_error for a line of the log that contradicts the run.
+  std::vector<Stretch> select(const RunTimeline& run) const;
   // Returns the samples that a selected stretch is of. The whole evaluation of a group by --full-validation
   // is made to end where the group does: groups differ in size. Throws as RunSamples::find(), and
   // std::invalid_argument for samples that the run does not take.
@@ -36,15 +36,11 @@ struct SampleSelection {
   std::string description() const;
 
  private:
-  // Returns the samples of an iteration, or those of the evaluations after it: behind the last iteration the one when
-  // training is done comes in addition. Throws std::invalid_argument where none follows.
-  static std::vector<Stretch> stretches_of(const std::vector<RunSegment>& segments,
-                                           int64_t iteration, bool evaluation);
-  static Stretch stretch_of_line(const std::vector<RunSegment>& segments, const LogLine& line);
-
-  // Throws std::invalid_argument for an iteration behind the last one that the run's arguments ask for; it
-  // names that one, and the last one with an evaluation if evaluations are asked for.
-  void check_last(const std::vector<RunSegment>& segments, int64_t iteration) const;
+  // Returns what iterations [first, last] of the run take, or the evaluations after them. Throws std::invalid_argument
+  // for an iteration behind the last one that the run's arguments ask for, and where no evaluation follows; it names
+  // the last one that is there.
+  std::vector<Stretch> of_iterations(const RunTimeline& run, int64_t first, int64_t last) const;
+  Stretch stretch_of_line(const RunTimeline& run, const LogLine& line) const;
 
   std::vector<int64_t> sample_range_, iterations_;
   std::optional<int64_t> iteration_;

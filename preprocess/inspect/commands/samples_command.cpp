@@ -44,11 +44,11 @@ class InspectSamplesCommand final : public Command {
   }
 
   int run(const OptionSet&) override {
-    const std::vector<RunSegment> segments = run_.segments();
-    has_several_datasets_ = dataset_names_of(segments).count() > 1;
-    std::vector<Stretch> selected = selection_.select(segments);
-    SampleSelection::tell_what_is_to_come(selected, run_.last_iteration());
-    RunSamples samples(segments);
+    const RunTimeline run = run_.read();
+    has_several_datasets_ = dataset_names_of(run.segments()).count() > 1;
+    std::vector<Stretch> selected = selection_.select(run);
+    SampleSelection::tell_what_is_to_come(selected, run.last_trained());
+    RunSamples samples(run, print_message);
     for (Stretch& stretch : selected)
       selection_.find_samples(samples, stretch);  // what the run does not take is refused first
     std::vector<ByLoss>

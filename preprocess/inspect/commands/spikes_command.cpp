@@ -10,6 +10,7 @@
 #include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/terminal/messages.h"
 #include "indexed_dataset/base/terminal/terminal_text.h"
+#include "indexed_dataset/run_record/sample_query.h"
 #include "preprocess/inspect/commands/commands.h"
 #include "preprocess/inspect/commands/output.h"
 #include "preprocess/inspect/commands/sample_documents.h"
@@ -59,18 +60,18 @@ class RunDocuments {
  public:
   RunDocuments(const RunLosses& run, const VocabularyOptions& vocabulary)
       : run_(run),
-        samples_(run.segments()),
-        names_(dataset_names_of(run.segments())),
+        samples_(run.timeline(), print_message),
+        names_(dataset_names_of(run.timeline().segments())),
         vocabulary_(vocabulary) {}
 
   // Throws as RunSamples::find().
   SampleDocuments& of_iteration(int64_t iteration) {
-    const RunSegment& segment = run_.segment_of(iteration);
-    const std::string& group = find_group(segment.order.data.blends, Split::kTrain, "").name;
+    const RunSegment& segment = run_.timeline().segment_of(iteration);
+    const std::string& group = find_group(segment.order.blends, Split::kTrain, "").name;
     const TakenSamples* samples = samples_.find(segment, Split::kTrain, group);
     const auto known = documents_.find(samples);
     if (known != documents_.end()) return known->second;
-    const DatasetOptions& data = segment.order.data;
+    const SampleOrder& data = segment.order;
     TokenizerFiles files = vocabulary_.files();
     if (files.empty()) files = gpt2_files(data.vocab_file, data.merge_file);
     auto vocabulary = find_vocabulary(samples->dataset().dataset(0).reader().prefix(), files);

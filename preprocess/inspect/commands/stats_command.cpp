@@ -70,11 +70,11 @@ class InspectStatsCommand final : public Command {
   }
 
   int run(const OptionSet&) override {
-    const std::vector<RunSegment> segments = run_.segments();
-    RunSamples samples(segments);
-    names_.emplace(dataset_names_of(segments));
-    std::vector<Stretch> stretches = selection_.select(segments);
-    SampleSelection::tell_what_is_to_come(stretches, run_.last_iteration());
+    const RunTimeline run = run_.read();
+    RunSamples samples(run, print_message);
+    names_.emplace(dataset_names_of(run.segments()));
+    std::vector<Stretch> stretches = selection_.select(run);
+    SampleSelection::tell_what_is_to_come(stretches, run.last_trained());
     std::vector<const TakenSamples*> datasets;
     for (Stretch& stretch : stretches)
       datasets.push_back(&selection_.find_samples(samples, stretch));

@@ -19,14 +19,12 @@ namespace {
       line.iteration, verb, of_line, unit, of_run, options));
 }
 
-// Returns the tokens that the run had consumed after these samples; nothing where its manifest does not tell where it
-// was resumed.
-std::optional<int64_t> tokens_after(const Stretch& stretch) {
+// Returns the tokens that the run had consumed after these samples.
+int64_t tokens_after(const Stretch& stretch) {
   const RunSegment& segment = *stretch.segment;
   const auto& [iteration, samples, tokens] = segment.resumed;
-  if (!tokens) return std::nullopt;
   if (const auto rows = curriculum_rows_of(segment)) return rows->tokens_before(stretch.last);
-  return *tokens + (stretch.last - samples) * segment.order.data.sequence_length;
+  return tokens + (stretch.last - samples) * segment.order.seq_length;
 }
 
 // A run without a batch size is told by its --train-samples alone. Where all batches are as large as the line's, its
@@ -57,17 +55,16 @@ void check_log_line(const LogLine& line, const Stretch& stretch) {
     throw_contradiction(line, "took", *line.global_batch_size, batch, "samples",
                         "--global-batch-size and --rampup-batch-size");
   }
-  const std::optional<int64_t> tokens = line.consumed_tokens ? tokens_after(stretch) : std::nullopt;
-  if (tokens && *tokens != *line.consumed_tokens) {
-    throw_contradiction(line, "ended with", *line.consumed_tokens, *tokens, "consumed tokens",
-                        "--seq-length");
+  if (line.consumed_tokens && *line.consumed_tokens != tokens_after(stretch)) {
+    throw_contradiction(line, "ended with", *line.consumed_tokens, tokens_after(stretch),
+                        "consumed tokens", "--seq-length");
   }
   if (!line.num_iterations) return;
   if (!order.global_batch_size) {
     check_iterations_by_samples(line, stretch);
     return;
   }
-  if (const int64_t num_iterations = num_iterations_of(*stretch.segment);
+  if (const int64_t num_iterations = RunTimeline::last_iteration_of(*stretch.segment);
       *line.num_iterations != num_iterations) {
     throw_contradiction(line, "is one of", *line.num_iterations, num_iterations, "iterations",
                         order.train_iters

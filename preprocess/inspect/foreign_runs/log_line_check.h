@@ -2,7 +2,7 @@
 #pragma once
 
 #include "preprocess/inspect/foreign_runs/log_line.h"
-#include "preprocess/inspect/lookup/timeline.h"
+#include "preprocess/inspect/lookup/sample_place.h"
 
 namespace weft {
 

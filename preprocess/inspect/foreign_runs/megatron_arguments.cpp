@@ -12,6 +12,7 @@
 #include "indexed_dataset/base/process/parse_json.h"
 #include "indexed_dataset/base/storage/whole_files.h"
 #include "indexed_dataset/base/terminal/option_set.h"
+#include "indexed_dataset/order/blends/sample_arguments.h"
 #include "preprocess/inspect/foreign_runs/argument_text.h"
 
 namespace weft {
@@ -20,21 +21,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Values = std::vector<std::string>;
 
-constexpr std::string_view kNumbers[] = {
-    "seq_length", "seed",          "train_samples",     "train_iters",
-    "eval_iters", "eval_interval", "global_batch_size", "micro_batch_size",
-};
-constexpr std::string_view kTexts[] = {
-    "split",          "data_cache_path", "data_args_path",           "per_split_data_args_path",
-    "vocab_file",     "merge_file",      "step_batch_size_schedule", "dataloader_type",
-    "blend_schedule",
-};
-constexpr std::string_view kLists[] = {
-    "data_path",
-    "train_data_path",
-    "valid_data_path",
-    "test_data_path",
-};
 constexpr std::string_view kWeightedSplits[] = {"train_weighted_split_", "valid_weighted_split_",
                                                 "test_weighted_split_"};
 // With any of these a run takes samples that are not computed here. Others that look like it change none:
@@ -68,6 +54,9 @@ constexpr std::string_view kUnknown[] = {
 constexpr std::string_view kUnknownEvaluations[] = {"full_validation", "multiple_validation_sets",
                                                     "start_eval_at_iter"};
 
+// These are translated below, or told by --sample-order.
+constexpr std::string_view kOthers[] = {"sample_order", "full_validation", "no_data_sharding"};
+
 [[noreturn]] void throw_bad(const std::string& what) {
   throw std::invalid_argument("--megatron-args: " + what);
 }
@@ -77,6 +66,32 @@ Json number_of(const std::string& name, const std::string& text) {
   if (!number) throw_bad(name + " is '" + text + "', which is no integer");
   return *number;
 }
+
+// The values of an argument as the manifest of a run has them; the last parameter tells the type.
+Json json_of(const std::string& name, const Values& values, int64_t) {
+  return number_of(name, values.front());
+}
+Json json_of(const std::string& name, const Values& values, const std::optional<int64_t>&) {
+  return number_of(name, values.front());
+}
+Json json_of(const std::string& name, const Values& values, const std::vector<int64_t>&) {
+  Json numbers = Json::array();
+  for (const std::string& value : values) numbers.push_back(number_of(name, value));
+  return numbers;
+}
+Json json_of(const std::string& name, const Values& values, double) {
+  Json number = Json::parse(values.front(), nullptr, false);
+  if (!number.is_number()) throw_bad(name + " is '" + values.front() + "', which is no number");
+  return number;
+}
+Json json_of(const std::string&, const Values& values, const std::vector<std::string>&) {
+  return values;
+}
+Json json_of(const std::string&, const Values& values, const std::string&) {
+  return values.front();
+}
+Json json_of(const std::string&, const Values& values, bool) { return values.front() != "False"; }
+Json json_of(const std::string&, const Values& values, OrderKind) { return values.front(); }
 
 const Values* find(const Arguments& arguments, std::string_view name) {
   const auto found = arguments.find(std::string(name));
@@ -224,15 +239,15 @@ Json converted(const Arguments& arguments) {
   // Megatron's defaults.
   Json json = {
       {"split", "969, 30, 1"}, {"seed", 1234}, {"eval_iters", 100}, {"eval_interval", 1000}};
-  for (const std::string_view name : kNumbers) {
-    if (const Values* values = find(arguments, name))
-      json[std::string(name)] = number_of(std::string(name), values->front());
-  }
-  for (const std::string_view name : kTexts) {
-    if (const Values* values = find(arguments, name)) json[std::string(name)] = values->front();
-  }
-  for (const std::string_view name : kLists) {
-    if (const Values* values = find(arguments, name)) json[std::string(name)] = *values;
+  const auto translate = [&](const auto& field, const auto& value) {
+    const std::string name = field.name();
+    if (std::find(std::begin(kOthers), std::end(kOthers), name) != std::end(kOthers)) return;
+    if (const Values* values = find(arguments, name)) json[name] = json_of(name, *values, value);
+  };
+  const SampleArguments types;
+  visit_sample_fields(translate, types);
+  for (const char* name : {"data_cache_path", "vocab_file", "merge_file"}) {
+    if (const Values* values = find(arguments, name)) json[name] = values->front();
   }
   for (const std::string_view begin : kWeightedSplits) {
     const std::string name(begin);
@@ -241,18 +256,9 @@ Json converted(const Arguments& arguments) {
     if (const Values* file = find(arguments, name + "paths_path"))
       json[name + "paths_path"] = file->front();
   }
-  if (const Values* values = find(arguments, "rampup_batch_size")) {
-    for (const std::string& value : *values)
-      json["rampup_batch_size"].push_back(number_of("rampup_batch_size", value));
-  }
   if (const Values* sharding = find(arguments, "data_sharding"); sharding)
     json["no_data_sharding"] = sharding->front() == "False";
   if (find(arguments, "no_data_sharding")) json["no_data_sharding"] = true;
-  if (const Values* surplus = find(arguments, "mid_level_dataset_surplus")) {
-    json["mid_level_dataset_surplus"] = Json::parse(surplus->front(), nullptr, false);
-    if (!json["mid_level_dataset_surplus"].is_number())
-      throw_bad("mid_level_dataset_surplus is '" + surplus->front() + "', which is no number");
-  }
   add_deepspeed_file(arguments, json);
   return json;
 }

@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kBlock = 1 << 16;
 
 const TakenSamples& training_samples(RunSamples& samples, const Stretch& stretch) {
-  const std::string& group = stretch.segment->order.data.blends.of(Split::kTrain).at(0).name;
+  const std::string& group = stretch.segment->order.blends.of(Split::kTrain).at(0).name;
   return *samples.find(*stretch.segment, Split::kTrain, group);
 }
 
@@ -39,22 +39,6 @@ void add(int64_t& sum, int64_t value) {
 
 }  // namespace
 
-std::vector<Stretch> training_until(const std::vector<RunSegment>& segments,
-                                    std::optional<int64_t> last_iteration) {
-  std::vector<Stretch> stretches;
-  for (Stretch stretch : stretches_of(segments, Split::kTrain)) {
-    const Resumption& resumed = stretch.segment->resumed;
-    if (last_iteration && resumed.iteration >= *last_iteration) continue;
-    if (last_iteration) {
-      const auto last =
-          samples_of_iteration(stretch.segment->order, *last_iteration, resumed).second;
-      stretch.last = std::min(stretch.last, last);
-    }
-    stretches.push_back(stretch);
-  }
-  return stretches;
-}
-
 void DrawnSequences::add(const SequenceRange& range) {
   SequenceRange all = range;
   std::erase_if(ranges_, [&](const SequenceRange& other) {
@@ -73,7 +57,7 @@ std::map<std::string, DatasetExposure> exposure_of_datasets(RunSamples& samples,
                                                             int num_threads) {
   std::map<std::string, DatasetExposure> exposures;
   std::map<std::string, DrawnSequences> drawn;
-  const DatasetNames names = dataset_names_of(samples.segments());
+  const DatasetNames names = dataset_names_of(samples.run().segments());
   for (const Stretch& stretch : stretches) {
     const TakenSamples& taken = training_samples(samples, stretch);
     const BlendedDataset& dataset = taken.dataset();
@@ -119,7 +103,7 @@ std::map<std::string, SequenceExposure> exposure_of_sequences(RunSamples& sample
                                                               const std::vector<Stretch>& stretches,
                                                               int num_threads) {
   std::map<std::string, SequenceExposure> exposures;
-  const DatasetNames names = dataset_names_of(samples.segments());
+  const DatasetNames names = dataset_names_of(samples.run().segments());
   for (const Stretch& stretch : stretches) {
     const TakenSamples& taken = training_samples(samples, stretch);
     const BlendedDataset& dataset = taken.dataset();

@@ -38,10 +38,6 @@ struct DatasetExposure {
   }
 };
 
-// The iterations of training up to `last_iteration`, by parts of the run. Throws as stretches_of().
-std::vector<Stretch> training_until(const std::vector<RunSegment>& segments,
-                                    std::optional<int64_t> last_iteration);
-
 // By the prefix of the dataset; where the run spells it in several ways, by the first one. Reads a blend's index
 // once, and with --unsee looks at every sample; datasets that gave nothing stand there with 0.
 std::map<std::string, DatasetExposure> exposure_of_datasets(RunSamples& samples,

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "indexed_dataset/run_record/read_segments.h"
+#include "indexed_dataset/run_record/sample_query.h"
 
 namespace weft {
 namespace {
@@ -93,11 +94,7 @@ void add_readings(const SharedStretches& shared, const SequencesByDataset& seque
 const TakenSamples* RunSamples::find(const RunSegment& segment, Split split,
                                      const std::string& group) {
   std::optional<CurriculumRows> rows;
-  if (split == Split::kTrain) {
-    rows = curriculum_rows_of(segment);
-  } else {
-    check_evaluations_known(segment);
-  }
+  if (split == Split::kTrain) rows = curriculum_rows_of(segment);
   const Built* equal = nullptr;  // of the same order
   for (const Built& built : built_) {
     if (built.split != split || built.group != group) continue;
@@ -117,8 +114,11 @@ const TakenSamples* RunSamples::find(const RunSegment& segment, Split split,
     dataset = equal->samples->shared_dataset();
   } else {
     check_same_datasets(segment, split, group);
-    auto samples = find_samples_of_group(segment.order, split, group);
-    if (samples) dataset = std::make_shared<const BlendedDataset>(std::move(*samples));
+    GroupSamples built = build_group(segment.order, split, group);
+    for (const std::string& note : built.notes) {
+      if (tell_) tell_(note);
+    }
+    if (built.samples) dataset = std::make_shared<const BlendedDataset>(std::move(*built.samples));
   }
   built_.push_back(
       {.segment = &segment,
@@ -132,10 +132,10 @@ const TakenSamples* RunSamples::find(const RunSegment& segment, Split split,
 std::vector<Reading> find_readings(RunSamples& samples, const SequencesByDataset& sequences,
                                    Split split, const std::optional<std::string>& group,
                                    int num_threads) {
-  const std::vector<Stretch> stretches = stretches_of(samples.segments(), split);
+  const std::vector<Stretch> stretches = samples.run().all(split);
   std::vector<SharedStretches> shared;
   for (const Stretch& stretch : stretches) {
-    for (const Blend& blend : stretch.segment->order.data.blends.of(split)) {
+    for (const Blend& blend : stretch.segment->order.blends.of(split)) {
       if (group && blend.name != *group) continue;
       const TakenSamples* taken = samples.find(*stretch.segment, split, blend.name);
       if (!taken || stretch.first >= stretch.last) continue;

@@ -6,11 +6,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "preprocess/inspect/lookup/document_visits.h"
+#include "preprocess/inspect/lookup/sample_place.h"
 #include "preprocess/inspect/lookup/taken_samples.h"
-#include "preprocess/inspect/lookup/timeline.h"
 
 namespace weft {
 
@@ -18,14 +19,15 @@ namespace weft {
 // same.
 class RunSamples {
  public:
-  // `segments` must outlive it.
-  explicit RunSamples(const std::vector<RunSegment>& segments) : segments_(segments) {}
+  // `run` must outlive it. `tell` gets words for people on where indexes come from.
+  explicit RunSamples(const RunTimeline& run, std::function<void(const std::string&)> tell = {})
+      : run_(run), tell_(std::move(tell)) {}
 
   // Builds or finds the samples of a split's group as this segment reads them; null for a test split
   // that gets no share. Throws as build_group() and curriculum_rows_of(), and std::runtime_error if a
   // dataset is not the one that the segment has read.
   const TakenSamples* find(const RunSegment& segment, Split split, const std::string& group);
-  const std::vector<RunSegment>& segments() const { return segments_; }
+  const RunTimeline& run() const { return run_; }
 
  private:
   struct Built {
@@ -34,7 +36,8 @@ class RunSamples {
     std::string group;
     std::unique_ptr<TakenSamples> samples;
   };
-  const std::vector<RunSegment>& segments_;
+  const RunTimeline& run_;
+  std::function<void(const std::string&)> tell_;
   std::vector<Built> built_;
 };
 
@@ -50,7 +53,7 @@ struct Reading {
 
 // Returns every reading of these sequences in the iterations and evaluations of a split: of all its groups,
 // or of the one that is named; in the order of the samples of each part of the run. Throws as
-// stretches_of() and RunSamples.
+// RunTimeline::all() and RunSamples.
 std::vector<Reading> find_readings(RunSamples& samples, const SequencesByDataset& sequences,
                                    Split split, const std::optional<std::string>& group,
                                    int num_threads);

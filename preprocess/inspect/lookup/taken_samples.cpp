@@ -3,21 +3,16 @@
 #include <stdexcept>
 #include <string>
 
+#include "indexed_dataset/run_record/sample_query.h"
+
 namespace weft {
 
 std::optional<CurriculumRows> curriculum_rows_of(const RunSegment& segment) {
   const CurriculumOptions& options = segment.order.curriculum;
   if (options.schedule_type.empty()) return std::nullopt;
   const auto& [iteration, samples, tokens] = segment.resumed;
-  if (!tokens && options.mode == "reshape") {
-    throw std::runtime_error(
-        "the run has --curriculum-mode reshape, and an older version wrote its manifest when it was "
-        "resumed at iteration " +
-        std::to_string(iteration) +
-        ": it does not tell with which token, so the rows from there on are not known");
-  }
-  return CurriculumRows(LengthCurriculum(options, segment.order.data.sequence_length),
-                        batch_sizes_of(segment.order), iteration, {samples, tokens.value_or(0)});
+  return CurriculumRows(LengthCurriculum(options, segment.order.seq_length),
+                        batch_sizes_of(segment.order), iteration, {samples, tokens});
 }
 
 LengthCurriculum::Row TakenSamples::row(int64_t i) const {

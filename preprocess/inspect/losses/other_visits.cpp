@@ -7,7 +7,7 @@ namespace weft {
 
 VisitLosses::VisitLosses(RunSamples& samples, const RunLosses& losses, const TakenSamples& taken,
                          const std::vector<int64_t>& sample_idxs, int num_threads)
-    : names_(dataset_names_of(samples.segments())) {
+    : names_(dataset_names_of(samples.run().segments())) {
   SequencesByDataset sequences;
   for (const int64_t sample_idx : sample_idxs) {
     const std::string prefix = taken.reader(sample_idx).prefix().string();

@@ -11,10 +11,10 @@
 namespace weft {
 
 RunLosses::RunLosses(const std::filesystem::path& run_folder)
-    : segments_(read_run_segments(run_folder)), steps_(read_logged_steps(run_folder)) {
+    : timeline_(read_run(run_folder)), steps_(read_logged_steps(run_folder)) {
   // The folder may hold steps of another run, up to the iteration with which this one began.
   std::erase_if(steps_, [&](const LoggedStep& step) {
-    return step.iteration <= segments_.front().resumed.iteration;
+    return step.iteration <= timeline_.segments().front().resumed.iteration;
   });
   const std::filesystem::path path = run_folder / kSampleLossesName;
   if (std::filesystem::exists(path)) losses_.emplace(path);
@@ -35,7 +35,7 @@ std::optional<JudgedBatch> RunLosses::judge(int64_t iteration, const SpikeOption
       steps_.begin(), steps_.end(), iteration,
       [](const LoggedStep& step, int64_t number) { return step.iteration < number; });
   if (at == steps_.end() || at->iteration != iteration) return std::nullopt;
-  check_step(segments_, *at);
+  timeline_.check_step(*at);
   return judge_samples(steps_, static_cast<size_t>(at - steps_.begin()), options, reader());
 }
 
@@ -51,7 +51,7 @@ Suspects RunLosses::suspects_of(int64_t iteration, const SpikeOptions& options) 
   }
   Suspects own{.iteration = iteration, .batch = std::move(*batch)};
   own.stand_out = stand_out(own.batch);
-  if (own.stand_out || iteration == segments_.front().resumed.iteration + 1) return own;
+  if (own.stand_out || iteration == timeline_.segments().front().resumed.iteration + 1) return own;
   if (auto before = judge(iteration - 1, options); before && stand_out(*before))
     return {.iteration = iteration - 1, .batch = std::move(*before), .stand_out = true};
   return own;

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "indexed_dataset/run_record/run_segments.h"
+#include "indexed_dataset/run_record/run_timeline.h"
 #include "preprocess/inspect/losses/spikes.h"
 
 namespace weft {
@@ -22,18 +22,14 @@ struct Suspects {
 
 class RunLosses {
  public:
-  // Throws as read_logged_steps(), read_run_segments() and SampleLossReader.
+  // Throws as read_logged_steps(), read_run() and SampleLossReader.
   explicit RunLosses(const std::filesystem::path& run_folder);
 
   // The steps of metrics.jsonl that this run has trained: those behind the checkpoint it began with.
   const std::vector<LoggedStep>& steps() const { return steps_; }
-  const std::vector<RunSegment>& segments() const { return segments_; }
-  // The part of the run that the iteration belongs to. Throws as samples_of_iteration().
-  const RunSegment& segment_of(int64_t iteration) const {
-    return *samples_of_iteration(segments_, iteration).segment;
-  }
+  const RunTimeline& timeline() const { return timeline_; }
   // Returns the judged samples of an iteration; nothing if metrics.jsonl does not tell of it. Throws as
-  // judge_samples() and check_step().
+  // judge_samples() and RunTimeline::check_step().
   std::optional<JudgedBatch> judge(int64_t iteration, const SpikeOptions& options) const;
   // Returns the samples behind a jump at this iteration of steps(): its own, or those of the one before,
   // whose update made the weights, if none of its own stands out but some of those do. Throws as judge().
@@ -45,7 +41,7 @@ class RunLosses {
  private:
   const SampleLossReader& reader() const;
 
-  std::vector<RunSegment> segments_;
+  RunTimeline timeline_;
   std::vector<LoggedStep> steps_;
   std::optional<SampleLossReader> losses_;  // if there is such a file
 };

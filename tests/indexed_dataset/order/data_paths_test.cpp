@@ -188,6 +188,14 @@ class BuildDatasetsTest : public ::testing::Test {
                   std::vector<std::vector<uint16_t>>(num_documents, std::vector<uint16_t>(10, 7)));
     return (folder_ / name).string();
   }
+  static SampleOrder order_of(const DataPaths& paths, const std::string& split = "969, 30, 1",
+                              int64_t seq_length = 9) {
+    SampleOrder order;
+    order.blends = resolve_data_paths(paths);
+    order.split = split;
+    order.seq_length = seq_length;
+    return order;
+  }
   TemporaryFolder folder_;
 };
 
@@ -198,26 +206,22 @@ TEST_F(BuildDatasetsTest, WeightsThatOutrunADatasetNameItAndTheFix) {
   for (int i = 0; i < 40; ++i) {
     values.insert(values.end(), {"0.001", make(("small" + std::to_string(i)).c_str(), 3)});
   }
-  DatasetOptions options{.blends = resolve_data_paths({.data_path = values}),
-                         .split = "100,0,0",
-                         .sequence_length = 29};
+  SampleOrder options = order_of({.data_path = values}, "100,0,0", 29);
   const std::string message =
       error_of([&] { build_training_datasets(options, {.train_samples = 100}); });
   EXPECT_THAT(message, HasSubstr("the training blend needs 139 "));
   EXPECT_THAT(message, HasSubstr("samples of dataset 0, " + values[1]));
   EXPECT_THAT(message, HasSubstr("but only 101 were built"));
   EXPECT_THAT(message, HasSubstr("raise --mid-level-dataset-surplus (0.005 now)"));
-  options.surplus = 1;
+  options.mid_level_dataset_surplus = 1;
   EXPECT_EQ(build_training_datasets(options, {.train_samples = 100}).train->num_samples(), 140);
 }
 
 TEST_F(BuildDatasetsTest, SplitsOfOneBlendShareOneBlendingIndexInMemory) {
   for (const OrderKind order : {OrderKind::kCore, OrderKind::kLegacy}) {
-    const DatasetOptions options{
-        .blends = resolve_data_paths({.data_path = {"1", make("a", 100), "3", make("b", 90)}}),
-        .split = "80,10,10",
-        .order = order,
-        .sequence_length = 9};
+    SampleOrder options =
+        order_of({.data_path = {"1", make("a", 100), "3", make("b", 90)}}, "80,10,10");
+    options.sample_order = order;
     const TrainingDatasets all = build_training_datasets(
         options, {.train_samples = 50, .valid_samples = 20, .test_samples = 7, .eval_iters = 1});
     const BlendingIndexView& train = *all.train->blending_index();
@@ -237,12 +241,10 @@ TEST_F(BuildDatasetsTest, SplitsOfOneBlendShareOneBlendingIndexInMemory) {
 
 TEST_F(BuildDatasetsTest, EachGroupHasItsRangeOfSequences) {
   const std::string a = make("a", 100), b = make("b", 50);
-  const DatasetOptions options{
-      .blends = resolve_data_paths(
-          {.train_weighted_split_paths = {"T: 1 0:0.9 " + a + ", 1 0:1 " + b},
-           .valid_weighted_split_paths = {"V1: 1 0.9:1 " + a, "V2: 1 0:0.5 " + b}}),
-      .order = OrderKind::kBigscience,
-      .sequence_length = 9};
+  SampleOrder options =
+      order_of({.train_weighted_split_paths = {"T: 1 0:0.9 " + a + ", 1 0:1 " + b},
+                .valid_weighted_split_paths = {"V1: 1 0.9:1 " + a, "V2: 1 0:0.5 " + b}});
+  options.sample_order = OrderKind::kBigscience;
   const TrainingDatasets datasets =
       build_training_datasets(options, {.train_samples = 50, .valid_samples = 5});
   EXPECT_EQ(datasets.train->num_samples(), 50);
@@ -262,14 +264,12 @@ TEST_F(BuildDatasetsTest, EachGroupHasItsRangeOfSequences) {
 
 // The cyclic sampler shuffles all that a blend has.
 TEST_F(BuildDatasetsTest, CyclicBlendsHaveTheSizeOfTheirProgramOrAreRefused) {
-  DatasetOptions options{
-      .blends = resolve_data_paths({.data_path = {"1", make("a", 100), "1", make("b", 90)}}),
-      .split = "100,0,0",
-      .sequence_length = 9,
-      .cyclic = CyclicOptions{}};
+  SampleOrder options =
+      order_of({.data_path = {"1", make("a", 100), "1", make("b", 90)}}, "100,0,0");
+  options.cyclic = CyclicOptions{};
   for (const auto& [name, order] : kOrderKinds) {
     SCOPED_TRACE(name);
-    options.order = order;
+    options.sample_order = order;
     if (rules_of(order).precedes_core) {
       EXPECT_THAT(error_of([&] { build_training_datasets(options, {.train_samples = 100}); }),
                   HasSubstr("--dataloader-type cyclic takes the samples of a blend"));
@@ -280,27 +280,23 @@ TEST_F(BuildDatasetsTest, CyclicBlendsHaveTheSizeOfTheirProgramOrAreRefused) {
   }
   options.blends.blends[0][0].weights.clear();
   options.blends.blends[0][0].prefixes.resize(1);
-  options.order = OrderKind::kLegacy;
+  options.sample_order = OrderKind::kLegacy;
   EXPECT_NO_THROW(build_training_datasets(options, {.train_samples = 100}));
 }
 
 // [gpt-neox megatron/data/data_utils.py, build_train_valid_test_data_iterators]
 TEST_F(BuildDatasetsTest, NeoxBlendsASingleDatasetOfASplit) {
   for (const OrderKind order : {OrderKind::kCore, OrderKind::kNeox}) {
-    const TrainingDatasets datasets = build_training_datasets(
-        {.blends = resolve_data_paths({.train_data_path = {make("a", 100)}}),
-         .order = order,
-         .sequence_length = 9},
-        {.train_samples = 1000});
+    SampleOrder options = order_of({.train_data_path = {make("a", 100)}});
+    options.sample_order = order;
+    const TrainingDatasets datasets = build_training_datasets(options, {.train_samples = 1000});
     EXPECT_EQ(datasets.reports[0].num_asked, order == OrderKind::kNeox ? 1005 : 1000);
   }
 }
 
 TEST_F(BuildDatasetsTest, ADatasetWithoutSequencesOfItsSplitIsNamed) {
-  const DatasetOptions options{
-      .blends = resolve_data_paths({.data_path = {"1", make("a", 100), "1", make("tiny", 2)}}),
-      .split = "90,10,0",
-      .sequence_length = 9};
+  const SampleOrder options =
+      order_of({.data_path = {"1", make("a", 100), "1", make("tiny", 2)}}, "90,10,0");
   EXPECT_THAT(error_of([&] {
                 build_training_datasets(options,
                                         {.train_samples = 5, .valid_samples = 5, .eval_iters = 1});

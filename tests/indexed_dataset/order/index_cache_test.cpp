@@ -171,13 +171,15 @@ class IndexCacheTest : public ::testing::Test {
                       num_documents, std::vector<uint16_t>(length, static_cast<uint16_t>(length))));
     return (folder_ / name).string();
   }
-  DatasetOptions options(const std::vector<std::string>& data_path) const {
-    return {.blends = resolve_data_paths({.data_path = data_path}),
-            .split = "90,10,0",
-            .sequence_length = 7,
-            .cache_path = (folder_ / "cache").string()};
+  SampleOrder options(const std::vector<std::string>& data_path) const {
+    SampleOrder order;
+    order.blends = resolve_data_paths({.data_path = data_path});
+    order.split = "90,10,0";
+    order.seq_length = 7;
+    order.cache_path = (folder_ / "cache").string();
+    return order;
   }
-  static TrainingDatasets build(const DatasetOptions& options) {
+  static TrainingDatasets build(const SampleOrder& options) {
     return build_training_datasets(options, {.train_samples = 300, .valid_samples = 20});
   }
   static std::vector<bool> was_cached(const TrainingDatasets& datasets) {
@@ -208,8 +210,8 @@ TEST_F(IndexCacheTest, SecondRunMapsWhatTheFirstOneWrote) {
   for (const OrderKind order : {OrderKind::kCore, OrderKind::kLegacy, OrderKind::kBigscience,
                                 OrderKind::kNeox, OrderKind::kSequential}) {
     SCOPED_TRACE(name_of(order));
-    DatasetOptions blend = options({"1", write("a", 100), "3", write("b", 50, 20)});
-    blend.order = order;
+    SampleOrder blend = options({"1", write("a", 100), "3", write("b", 50, 20)});
+    blend.sample_order = order;
     const TrainingDatasets first = build(blend), second = build(blend);
     EXPECT_THAT(was_cached(first), Each(false));
     // Blends are kept in files in Megatron-Core's order alone.
@@ -227,21 +229,21 @@ TEST_F(IndexCacheTest, SecondRunMapsWhatTheFirstOneWrote) {
 
 TEST_F(IndexCacheTest, DataThatWereReplacedAreIndexedAnew) {
   const std::string prefix = write("a", 100);
-  const DatasetOptions one = options({prefix});
+  const SampleOrder one = options({prefix});
   build(one);
   const auto old_time = std::filesystem::last_write_time(prefix + ".idx");
   write("a", 100, 11);  // as many documents, of other lengths
   std::filesystem::last_write_time(prefix + ".idx", old_time + std::chrono::seconds(1));
   const TrainingDatasets again = build(one);
   EXPECT_THAT(was_cached(again), Each(false));
-  DatasetOptions in_memory = one;
+  SampleOrder in_memory = one;
   in_memory.cache_path = "";
   expect_same(again, build(in_memory));
 }
 
 TEST_F(IndexCacheTest, DataThatAreReplacedWhileTheirIndexIsBuiltAreIndexedAnew) {
   const std::string prefix = write("a", 100);
-  const DatasetOptions one = options({prefix});
+  const SampleOrder one = options({prefix});
   const DatasetReaders readers = {{prefix, std::make_shared<const DatasetReader>(prefix)}};
   const auto old_time = std::filesystem::last_write_time(prefix + ".idx");
   write("a", 100, 11);
@@ -252,14 +254,14 @@ TEST_F(IndexCacheTest, DataThatAreReplacedWhileTheirIndexIsBuiltAreIndexedAnew) 
       .build(one.blends.of(Split::kTrain).front(), {300});
   const TrainingDatasets again = build(one);
   EXPECT_THAT(was_cached(again), Each(false));
-  DatasetOptions in_memory = one;
+  SampleOrder in_memory = one;
   in_memory.cache_path = "";
   expect_same(again, build(in_memory));
 }
 
 TEST_F(IndexCacheTest, DataThatWereOnlyCopiedAreNot) {
   const std::string prefix = write("a", 100);
-  const DatasetOptions one = options({prefix});
+  const SampleOrder one = options({prefix});
   build(one);
   std::filesystem::last_write_time(
       prefix + ".idx", std::filesystem::file_time_type::clock::now() + std::chrono::hours(1));
@@ -268,8 +270,8 @@ TEST_F(IndexCacheTest, DataThatWereOnlyCopiedAreNot) {
 
 // bigscience's names do not hold the split: its program reuses what another split has left.
 TEST_F(IndexCacheTest, AnotherSplitUnderTheSameNameIsIndexedAnew) {
-  DatasetOptions one = options({write("a", 100)});
-  one.order = OrderKind::kBigscience;
+  SampleOrder one = options({write("a", 100)});
+  one.sample_order = OrderKind::kBigscience;
   build(one);
   one.split = "50,50,0";
   const TrainingDatasets changed = build(one);
@@ -279,9 +281,9 @@ TEST_F(IndexCacheTest, AnotherSplitUnderTheSameNameIsIndexedAnew) {
 }
 
 TEST_F(IndexCacheTest, DamagedOrIncompleteFilesAreReplaced) {
-  const DatasetOptions blend = options({"1", write("a", 100), "3", write("b", 50)});
+  const SampleOrder blend = options({"1", write("a", 100), "3", write("b", 50)});
   build(blend);
-  DatasetOptions in_memory = blend;
+  SampleOrder in_memory = blend;
   in_memory.cache_path = "";
   const TrainingDatasets expected = build(in_memory);
   for (const std::string& name : cache_files()) {
@@ -316,7 +318,7 @@ TEST_F(IndexCacheTest, DamagedOrIncompleteFilesAreReplaced) {
 }
 
 TEST_F(IndexCacheTest, ManyProcessesMayStartAtOnce) {
-  const DatasetOptions blend = options({"1", write("a", 2000), "3", write("b", 1000)});
+  const SampleOrder blend = options({"1", write("a", 2000), "3", write("b", 1000)});
   constexpr int kProcesses = 8;
   std::vector<pid_t> children;
   for (int i = 0; i < kProcesses; ++i) {
@@ -325,7 +327,7 @@ TEST_F(IndexCacheTest, ManyProcessesMayStartAtOnce) {
     int code = 1;
     try {
       const TrainingDatasets datasets = build(blend);
-      DatasetOptions in_memory = blend;
+      SampleOrder in_memory = blend;
       in_memory.cache_path = "";
       const TrainingDatasets expected = build(in_memory);
       bool same = true;
@@ -355,7 +357,7 @@ TEST_F(IndexCacheTest, ManyProcessesMayStartAtOnceWithManyDatasets) {
     data_path.insert(data_path.end(), {"1", i == 79 ? (folder_ / name.c_str()).string()
                                                     : write(name.c_str(), 20 + i % 7)});
   }
-  DatasetOptions blend = options(data_path);
+  SampleOrder blend = options(data_path);
   std::vector<pid_t> children;
   for (int i = 0; i < 4; ++i) {
     children.push_back(fork());
@@ -384,14 +386,14 @@ TEST_F(IndexCacheTest, ManyProcessesMayStartAtOnceWithManyDatasets) {
 
 // Every second call of the file system fails, and each of the others is the last one of its process.
 TEST_F(IndexCacheTest, AWriterThatIsKilledOrFailsLeavesNothingThatLooksComplete) {
-  DatasetOptions blend = options({"1", write("a", 31), "3", write("b", 49)});
+  SampleOrder blend = options({"1", write("a", 31), "3", write("b", 49)});
   blend.num_threads = 1;
   // Complete caches of other data under the same names, which some of the writers replace.
   build(blend);
   std::filesystem::rename(folder_ / "cache", folder_ / "older");
   write("a", 30);
   write("b", 50);
-  DatasetOptions in_memory = blend;
+  SampleOrder in_memory = blend;
   in_memory.cache_path = "";
   const TrainingDatasets expected = build(in_memory);
   // Its number of calls, from the same beginning.
@@ -426,7 +428,7 @@ TEST_F(IndexCacheTest, AWriterThatIsKilledOrFailsLeavesNothingThatLooksComplete)
       if (error_number == EIO && std::filesystem::exists(folder_ / "cache")) {
         EXPECT_THAT(cache_files(), Each(Not(::testing::EndsWith(".npy.part"))));
       }
-      DatasetOptions mapping = blend;
+      SampleOrder mapping = blend;
       mapping.maps_caches_only = true;
       expect_same(build(mapping), expected);
       // The files of such a writer are not taken for Megatron's.
@@ -441,7 +443,7 @@ TEST_F(IndexCacheTest, AWriterThatIsKilledOrFailsLeavesNothingThatLooksComplete)
 }
 
 TEST_F(IndexCacheTest, AFolderThatCannotBeMadeIsNamed) {
-  DatasetOptions one = options({write("a", 100)});
+  SampleOrder one = options({write("a", 100)});
   write_file_atomically(folder_ / "file", "");
   one.cache_path = (folder_ / "file").string() + "/cache";
   try {

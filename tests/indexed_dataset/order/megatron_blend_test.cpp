@@ -38,19 +38,19 @@ std::string read_golden(OrderKind order, const char* what) {
 // One line of core.blends.txt.
 struct BlendCase {
   std::string which;
-  DatasetOptions options;
+  SampleOrder options;
   DatasetTargetSizes sizes;
   int64_t num_samples = 0;
   std::string dataset_md5, sample_md5, text_md5;
 
   // Datasets lie in `folder`.
   BlendCase(OrderKind order, const std::string& line, const std::filesystem::path& folder) {
-    options.order = order;
+    options.sample_order = order;
     std::istringstream words(line);
     size_t num_values = 0;
     words >> which >> options.split >> sizes.train_samples >> sizes.valid_samples >>
-        sizes.test_samples >> options.sequence_length >> options.seed >> options.surplus >>
-        num_values;
+        sizes.test_samples >> options.seq_length >> options.seed >>
+        options.mid_level_dataset_surplus >> num_values;
     DataPaths paths;
     paths.data_path.resize(num_values);
     for (std::string& value : paths.data_path) {

@@ -54,12 +54,13 @@ TEST(SegmentList, WritesWhatIsUnchangedOnceAndReadsItBack) {
   EXPECT_EQ(segments_of_list(Json::parse(list.dump())), segments);
 }
 
-// As versions wrote it that knew no checksum.
 TEST(SegmentList, OfAManifestHasTheLastSegmentToo) {
   const TemporaryFolder folder;
   const std::filesystem::path path = folder / "run_manifest.json";
-  std::ofstream(path)
-      << R"({"resumed_iteration": 5, "blends": {"a": 1}, "earlier": [{"resumed_iteration": 0}]})";
+  Json manifest = Json::parse(
+      R"({"resumed_iteration": 5, "blends": {"a": 1}, "earlier": [{"resumed_iteration": 0}]})");
+  add_checksum(manifest);
+  std::ofstream(path) << manifest;
   const std::vector<Json> segments = read_manifest_segments(path);
   ASSERT_EQ(segments.size(), 2U);
   EXPECT_EQ(segments[0].dump(), R"({"resumed_iteration":0})");
@@ -87,11 +88,24 @@ TEST(RunManifest, SaysWhichFileAndMemberIsNoInteger) {
                                     {"eval_iters", 1.5},
                                     {"rampup_batch_size", {2, 2, 1e30}},
                                     {"train_iters", "30"}}) {
-    Json manifest = {{"arguments", arguments}};
+    Json manifest = {{"format", kRunFormat}, {"arguments", arguments}, {"earlier", Json::array()}};
     manifest["arguments"][name] = value;
+    add_checksum(manifest);
     std::ofstream(path) << manifest;
-    const std::string error = error_of([&] { read_run_segments(folder.path()); });
+    const std::string error = error_of([&] { read_run(folder.path()); });
     EXPECT_THAT(error, StartsWith(path.string() + ": \"" + name + "\": an integer was expected"));
+  }
+}
+
+TEST(RunManifest, OfAnotherFormatIsRefused) {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder / "run_manifest.json";
+  for (const Json& format : {Json(), Json(kRunFormat + 1)}) {
+    Json manifest = {{"format", format}, {"version", "9.9"}, {"earlier", Json::array()}};
+    add_checksum(manifest);
+    std::ofstream(path) << manifest;
+    EXPECT_THAT(error_of([&] { read_run(folder.path()); }),
+                StartsWith(path.string() + ": weft-train 9.9 wrote it, in format "));
   }
 }
 

@@ -40,11 +40,11 @@ struct Fixture {
     options.blends = resolve_data_paths(
         {.data_path = {"0.3", (folder / "a").string(), "0.7", (folder / "b").string()}});
     options.split = "100,0,0";
-    options.sequence_length = 16;
+    options.seq_length = 16;
     samples = build_training_datasets(options, {.train_samples = 200});
   }
   const BlendedDataset& train() const { return *samples.train; }
-  DatasetOptions options;
+  SampleOrder options;
   TrainingDatasets samples;
 };
 
@@ -111,13 +111,12 @@ TEST(Analysis, ValuesAreThoseOfTheDefinitions) {
 TEST(Analysis, FilesAreThoseOfDeepSpeedsAnalyzer) {
   const TemporaryFolder folder;
   const Fixture fixture(folder);
-  const auto stamps =
-      analyze_samples(fixture.train(),
-                      {.output = folder / "out",
-                       .metrics = {metric("document_length")},
-                       .order = describe_order(fixture.train(), order_arguments(fixture.options)),
-                       .num_threads = 2},
-                      [](const auto&) {});
+  const auto stamps = analyze_samples(fixture.train(),
+                                      {.output = folder / "out",
+                                       .metrics = {metric("document_length")},
+                                       .order = describe_order(fixture.train(), fixture.options),
+                                       .num_threads = 2},
+                                      [](const auto&) {});
   const auto values = values_of(folder / "out", "document_length");
   const auto prefix = (folder / "out" / "document_length" / "document_length").string();
   const IntegerRows metrics(prefix + "_index_to_metric"), samples(prefix + "_index_to_sample"),
@@ -139,21 +138,18 @@ TEST(Analysis, FilesAreThoseOfDeepSpeedsAnalyzer) {
   }
   EXPECT_EQ(std::ssize(seen), std::ssize(values));
   EXPECT_EQ(stamps[0]["samples"], values.size());
-  check_same_order(stamps[0]["order"], fixture.train(), order_arguments(fixture.options), "metric");
+  check_same_order(stamps[0]["order"], fixture.train(), fixture.options, "metric");
 
-  DatasetOptions other = fixture.options;
+  SampleOrder other = fixture.options;
   other.split = "100, 0, 0";  // other words for the same
-  check_same_order(stamps[0]["order"], fixture.train(), order_arguments(other), "metric");
+  check_same_order(stamps[0]["order"], fixture.train(), other, "metric");
   other.seed = 99;
   EXPECT_THAT(
-      [&] {
-        check_same_order(stamps[0]["order"], fixture.train(), order_arguments(other), "metric");
-      },
+      [&] { check_same_order(stamps[0]["order"], fixture.train(), other, "metric"); },
       ThrowsMessage<std::runtime_error>(HasSubstr("metric was made of other samples, or of another "
                                                   "order of them: seed was 1234 and is 99")));
   const Fixture replaced(folder, 3);
-  EXPECT_THROW(check_same_order(stamps[0]["order"], replaced.train(),
-                                order_arguments(replaced.options), "metric"),
+  EXPECT_THROW(check_same_order(stamps[0]["order"], replaced.train(), replaced.options, "metric"),
                std::runtime_error);
 }
 
@@ -219,10 +215,10 @@ TEST(Analysis, RefusesTokenIdsThatNoVocabularyHas) {
   for (const int32_t id : {INT32_MAX, -1, 1 << 22}) {
     write_dataset<int32_t>(folder / "a", TokenType::kInt32,
                            {std::vector<int32_t>(40, 3), {1, 2, id, 4, 5, 6, 7, 8, 9, 10}});
-    DatasetOptions options;
+    SampleOrder options;
     options.blends = resolve_data_paths({.data_path = {(folder / "a").string()}});
     options.split = "100,0,0";
-    options.sequence_length = 16;
+    options.seq_length = 16;
     const TrainingDatasets datasets = build_training_datasets(options, {.train_samples = 3});
     EXPECT_THAT(
         [&] {

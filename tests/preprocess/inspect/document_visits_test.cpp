@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "indexed_dataset/run_record/sample_query.h"
 #include "preprocess/inspect/lookup/number_set.h"
 #include "preprocess/inspect/lookup/run_readings.h"
 #include "tests/indexed_dataset/test_files.h"
@@ -50,7 +51,7 @@ class RandomRun {
       const int64_t interval = order.eval_interval;
       valid_samples +=
           (end / interval - iteration / interval) * order.eval_iters * *order.global_batch_size;
-      samples = samples_of_iteration(order, end, segment.resumed).second;
+      samples = RunTimeline({segment}).of_iteration(end).last;
       iteration = end;
       if (iteration == num_iterations_) break;
       change(order);
@@ -67,15 +68,15 @@ class RandomRun {
 
   SampleOrder first_order() {
     SampleOrder order;
-    DatasetOptions& data = order.data;
+    SampleOrder& data = order;
     data.split = "80,15,5";
-    data.order = kOrderKinds[random_() % std::size(kOrderKinds)].second;
-    data.sequence_length = number(1, 24);
+    data.sample_order = kOrderKinds[random_() % std::size(kOrderKinds)].second;
+    data.seq_length = number(1, 24);
     data.seed = number(0, 1000);
     data.num_threads = 1;
     order.micro_batch_size = number(1, 3);
     order.data_parallel_size = number(1, 3);
-    const int64_t unit = *order.micro_batch_size * *order.data_parallel_size;
+    const int64_t unit = order.micro_batch_size * *order.data_parallel_size;
     order.global_batch_size = unit * number(1, 3);
     num_iterations_ = number(1, 40);
     order.train_iters = num_iterations_;
@@ -96,8 +97,8 @@ class RandomRun {
       data.blends.changes = {change};
     } else if (chance(3)) {
       // Blends of older programs are not read so.
-      if (rules_of(data.order).precedes_core) data.order = OrderKind::kCore010;
-      data.cyclic = {.micro_batch_size = *order.micro_batch_size,
+      if (rules_of(data.sample_order).precedes_core) data.sample_order = OrderKind::kCore010;
+      data.cyclic = {.micro_batch_size = order.micro_batch_size,
                      .data_parallel_size = *order.data_parallel_size,
                      .shards = chance(2)};
     } else if (chance(3)) {
@@ -108,9 +109,9 @@ class RandomRun {
   }
 
   void change(SampleOrder& order) {
-    if (chance(3)) order.data.seed = number(0, 1000);
-    if (chance(4)) order.data.sequence_length = number(1, 24);
-    const int64_t unit = *order.micro_batch_size * *order.data_parallel_size;
+    if (chance(3)) order.seed = number(0, 1000);
+    if (chance(4)) order.seq_length = number(1, 24);
+    const int64_t unit = order.micro_batch_size * *order.data_parallel_size;
     if (chance(3)) order.global_batch_size = unit * number(1, 3);
     if (chance(3)) order.rampup_batch_size.clear();
   }
@@ -137,10 +138,10 @@ class DocumentVisits : public testing::Test {
   // Returns all that iterations and evaluations take, sample by sample, as a data loader reads them.
   static std::vector<Taken> forward(const RandomRun& run) {
     std::vector<Taken> all;
-    const auto add = [&](const SegmentSamples& samples, Split split, int64_t iteration) {
+    const auto add = [&](const Stretch& samples, Split split, int64_t iteration) {
       const SampleOrder& order = samples.segment->order;
-      const BlendedDataset dataset = build_group(order, split, "");
-      const int64_t batch = *order.micro_batch_size, num_ranks = *order.data_parallel_size;
+      const BlendedDataset dataset = *build_group(order, split, "").samples;
+      const int64_t batch = order.micro_batch_size, num_ranks = *order.data_parallel_size;
       int64_t num_seen = 0;
       for (int64_t k = 0; samples.first + k * batch * num_ranks < samples.last; ++k) {
         for (int64_t rank = 0; rank < num_ranks; ++rank) {
@@ -166,12 +167,13 @@ class DocumentVisits : public testing::Test {
     for (const RunSegment& segment : run.segments()) {
       if (segment.order.eval_iters > 0) build_group(segment.order, Split::kValid, "");
     }
+    const RunTimeline timeline(run.segments());
     for (int64_t iteration = 1; iteration <= run.num_iterations(); ++iteration) {
-      const SegmentSamples samples = samples_of_iteration(run.segments(), iteration);
+      const Stretch samples = timeline.of_iteration(iteration);
       add(samples, Split::kTrain, iteration);
       const SampleOrder& order = samples.segment->order;
       if (order.eval_iters > 0 && iteration % order.eval_interval == 0)
-        add(samples_of_evaluation(run.segments(), iteration), Split::kValid, iteration);
+        add(timeline.of_range(iteration, iteration, Split::kValid).at(0), Split::kValid, iteration);
     }
     std::sort(all.begin(), all.end());
     return all;
@@ -180,7 +182,8 @@ class DocumentVisits : public testing::Test {
   static std::vector<Taken> backward(const RandomRun& run, const std::string& prefix,
                                      const std::vector<int64_t>& sequences, int num_threads) {
     std::vector<Taken> all;
-    RunSamples samples(run.segments());
+    const RunTimeline timeline(run.segments());
+    RunSamples samples(timeline);
     for (const Split split : {Split::kTrain, Split::kValid}) {
       for (const Reading& reading :
            find_readings(samples, {{prefix, sequences}}, split, std::nullopt, num_threads)) {

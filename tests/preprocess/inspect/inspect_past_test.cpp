@@ -99,56 +99,6 @@ TEST_F(InspectRun, KnowsTheWayOfARunThatWentBackAndReturned) {
   EXPECT_THAT(logged(), testing::ElementsAre(1, 2, 3, 4, 5, 8, 9));
 }
 
-TEST_F(InspectRun, KnowsThePartsOfARunThatGoesOnFromACheckpointOfAnOlderVersion) {
-  ASSERT_EQ(run(arguments("whole", 20, {"--exit-interval", "5"})), 0) << output();
-  ASSERT_EQ(run(arguments("run", 20, {"--exit-interval", "5"})), 0) << output();
-  forget_segments("run", 5);
-  ASSERT_EQ(run(arguments("run", 20, {"--exit-interval", "10", "--seed", "7"})), 0) << output();
-  ASSERT_EQ(run(arguments("run", 20, {"--exit-interval", "15", "--seed", "8"})), 0) << output();
-  ASSERT_EQ(inspect_run("whole", {"--iteration", "5"}), 0) << output();
-  const auto expected = samples();
-  const std::string last = (folder_ / "run").string();
-  for (const Arguments& of_run : {Arguments{"--run", last}, Arguments{"--load", last}}) {
-    Arguments all = of_run;
-    all.insert(all.end(), {"--iteration", "5"});
-    ASSERT_EQ(inspect(all), 0) << output();
-    EXPECT_EQ(samples(), expected);
-  }
-  expect_samples_of_metrics("run");
-}
-
-// Iterations do not tell which way an older checkpoint is of.
-TEST_F(InspectRun, RefusesThePastOfAnOlderCheckpointThatTheManifestDoesNotTell) {
-  ASSERT_EQ(run(arguments("run", 20, {"--exit-interval", "10"})), 0) << output();
-  forget_segments("run", 5);
-  forget_segments("run", 10);
-  const Arguments other = {"--ckpt-step", "5", "--exit-interval", "7", "--seed", "99"};
-  ASSERT_EQ(run(arguments("run", 20, other)), 0) << output();
-  ASSERT_EQ(run(arguments("run", 20, {"--ckpt-step", "10", "--exit-interval", "12"})), 0);
-  EXPECT_THAT(output(), HasSubstr("nothing tells what iterations up to 10 have read"));
-  EXPECT_THAT(output(), HasSubstr("it is kept as metrics.jsonl.before_0000010"));
-  EXPECT_EQ(inspect_run("run", {"--iteration", "6"}), static_cast<int>(ExitCode::kBadInput));
-  EXPECT_THAT(output(), HasSubstr("tells of iterations from 11 on"));
-  EXPECT_EQ(inspect_run("run", {"--iteration", "11", "--sort", "loss"}), 0) << output();
-}
-
-// Another learning rate reads the same samples and has other losses of them.
-TEST_F(InspectRun, RefusesThePastOfAnOlderCheckpointWhoseRunTookAWayWithAnotherLearningRate) {
-  ASSERT_EQ(run(arguments("run", 20, {"--exit-interval", "10"})), 0) << output();
-  forget_segments("run", 10);
-  ASSERT_EQ(inspect({"--load", (folder_ / "run").string(), "--iteration", "6"}), 0) << output();
-  const Arguments other = {"--ckpt-step", "5",    "--exit-interval",        "7",
-                           "--lr",        "1e-3", "--override-lr-scheduler"};
-  ASSERT_EQ(run(arguments("run", 20, other)), 0) << output();
-  ASSERT_EQ(run(arguments("run", 20, {"--ckpt-step", "10", "--exit-interval", "12"})), 0);
-  EXPECT_THAT(output(), HasSubstr("nothing tells what iterations up to 10 have read"));
-  EXPECT_THAT(output(), HasSubstr("lr is 0.005 in the checkpoint and 0.001 in the manifest"));
-  EXPECT_THAT(output(), HasSubstr("it is kept as metrics.jsonl.before_0000010"));
-  EXPECT_EQ(inspect_run("run", {"--iteration", "6", "--sort", "loss"}),
-            static_cast<int>(ExitCode::kBadInput));
-  EXPECT_EQ(inspect_run("run", {"--iteration", "11", "--sort", "loss"}), 0) << output();
-}
-
 // Without the manifest nothing tells whether the logs are those of the way that the checkpoint is of.
 TEST_F(InspectRun, ShowsNoLossesOfAnotherWayWhereTheManifestIsLost) {
   for (const bool is_damaged : {false, true}) {
@@ -281,12 +231,10 @@ TEST_F(InspectRun, RefusesWhatTheFolderDoesNotTell) {
     if (second[i] == "--load") second[i + 1] = (folder_ / "first").string();
   }
   ASSERT_EQ(run(second), 0) << output();
-  // A manifest of older versions tells of the run in this folder only, and has no checksum.
-  const std::filesystem::path path = folder_ / "second/run_manifest.json";
-  auto manifest = nlohmann::ordered_json::parse(read_file(path));
-  take_checksum(manifest, path);
-  manifest["earlier"] = nlohmann::json::array();
-  write_file_atomically(path, manifest.dump());
+  // As if nothing had told what led to its first iteration.
+  edit_run_manifest("second", [](nlohmann::ordered_json& manifest) {
+    manifest["earlier"] = nlohmann::json::array();
+  });
   EXPECT_EQ(inspect_run("second", {"--iteration", "6"}), 0) << output();
   EXPECT_EQ(samples().at(0).at("sample"), 40);
   EXPECT_EQ(inspect_run("second", {"--iteration", "5"}), static_cast<int>(ExitCode::kBadInput));

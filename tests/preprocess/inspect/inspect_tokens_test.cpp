@@ -63,10 +63,11 @@ TEST_F(InspectTokens, OfRelativePrefixesAreFoundInTheirCachesFromAnywhere) {
   train_in_two_segments(data);
   std::filesystem::current_path("/");
   expect_shown_is_trained();
-  for (const RunSegment& segment : read_run_segments(folder_ / "run")) {
+  const RunTimeline run = read_run(folder_ / "run");
+  for (const RunSegment& segment : run.segments()) {
     const SampleOrder& order = segment.order;
-    EXPECT_EQ(order.data.cache_path, (folder_ / "cache").string());
-    const TrainingDatasets datasets = build_training_datasets(order.data, *order.asked_samples);
+    EXPECT_EQ(order.cache_path, (folder_ / "cache").string());
+    const TrainingDatasets datasets = build_training_datasets(order, *order.asked_samples);
     ASSERT_GT(datasets.reports.size(), 6U);
     for (const IndexReport& report : datasets.reports)
       EXPECT_TRUE(report.was_cached) << split_name(report.split) << " " << report.name;

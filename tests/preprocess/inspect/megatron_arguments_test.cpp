@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "indexed_dataset/base/storage/file_io.h"
-#include "indexed_dataset/order/blends/manifest_order.h"
+#include "indexed_dataset/run_record/manifest_order.h"
 #include "tests/indexed_dataset/test_files.h"
 
 namespace weft {
@@ -40,9 +40,9 @@ const std::string kBanner =
     "setting number of micro-batches to constant 288\n";
 
 void expect_those_of_tr8(const SampleOrder& order) {
-  EXPECT_EQ(order.data.seed, 43);
-  EXPECT_EQ(order.data.sequence_length, 2048);
-  EXPECT_EQ(order.data.split, "949,50,1");
+  EXPECT_EQ(order.seed, 43);
+  EXPECT_EQ(order.seq_length, 2048);
+  EXPECT_EQ(order.split, "949,50,1");
   EXPECT_EQ(order.train_samples, 300'000'000);
   EXPECT_EQ(order.train_iters, std::nullopt);
   EXPECT_EQ(order.global_batch_size, 2048);
@@ -51,7 +51,7 @@ void expect_those_of_tr8(const SampleOrder& order) {
   EXPECT_EQ(order.eval_iters, 5);
   EXPECT_EQ(order.eval_interval, 150);
   EXPECT_THAT(order.rampup_batch_size, ElementsAre(16, 16, 6'000'000));
-  const Blend& blend = order.data.blends.of(Split::kTrain).at(0);
+  const Blend& blend = order.blends.of(Split::kTrain).at(0);
   EXPECT_THAT(blend.prefixes, ElementsAre("/data/a b", "/data/c"));
   EXPECT_THAT(blend.weights, ElementsAre(0.4, 0.6));
 }
@@ -76,14 +76,14 @@ TEST(MegatronArguments, OfACommandLineAreDividedAsAShellDoes) {
 TEST(MegatronArguments, OfTheLastBannerOfALogCount) {
   std::string again = kBanner;
   again.replace(again.find("43\n"), 2, "44");
-  EXPECT_EQ(sample_order_from(parse_megatron_arguments(kBanner + again)).data.seed, 44);
+  EXPECT_EQ(sample_order_from(parse_megatron_arguments(kBanner + again)).seed, 44);
 }
 
 TEST(MegatronArguments, HaveMegatronsDefaults) {
   const SampleOrder order = sample_order_from(parse_megatron_arguments(
       "--seq-length 8 --train-iters 3 --micro-batch-size 2 --data-path a", 3));
-  EXPECT_EQ(order.data.seed, 1234);
-  EXPECT_EQ(order.data.split, "969, 30, 1");
+  EXPECT_EQ(order.seed, 1234);
+  EXPECT_EQ(order.split, "969, 30, 1");
   EXPECT_EQ(order.global_batch_size, 6);
   EXPECT_EQ(order.eval_iters, 100);
   EXPECT_EQ(order.eval_interval, 1000);
@@ -129,7 +129,7 @@ TEST(MegatronArguments, OfWeightedSplitsAreThoseOfTheCommandLine) {
   EXPECT_FALSE(told.contains("test_weighted_split_paths"));
   std::string plain = banner;
   plain.replace(plain.find("e,[n]"), 5, "en");
-  const SplitBlends blends = sample_order_from(parse_megatron_arguments(plain)).data.blends;
+  const SplitBlends blends = sample_order_from(parse_megatron_arguments(plain)).blends;
   EXPECT_THAT(blends.of(Split::kTrain).at(0).prefixes, ElementsAre("/data/ar", "/data/en"));
   EXPECT_THAT(blends.of(Split::kTrain).at(0).weights, ElementsAre(0.25, 0.75));
   EXPECT_EQ(blends.of(Split::kValid).at(1).name, "en");
@@ -152,7 +152,7 @@ TEST(MegatronArguments, OfWeightedSplitsAreThoseOfTheCommandLine) {
   EXPECT_EQ(of_words["arguments"]["valid_weighted_split_paths_path"], file);
   auto plain_words = of_words;
   plain_words["arguments"]["train_weighted_split_paths"] = {"train: 1 0:0.949 /data/ar"};
-  EXPECT_EQ(sample_order_from(plain_words).data.blends.of(Split::kValid), blends.of(Split::kValid));
+  EXPECT_EQ(sample_order_from(plain_words).blends.of(Split::kValid), blends.of(Split::kValid));
 }
 
 // Megatron-DeepSpeed, megatron/arguments.py; Megatron-LM, megatron/training.

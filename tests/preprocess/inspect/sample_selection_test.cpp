@@ -18,7 +18,8 @@ class ValidationsInARange : public ::testing::Test {
       segment.order.train_iters = 60;
       segment.order.eval_iters = 1;
       segment.order.eval_interval = 10;
-      segment.resumed_valid_samples = 0;
+      segment.order.blends.blends.fill(
+          {Blend{.name = "", .prefixes = {"a"}, .weights = {}, .shares = {}}});
     }
     segments_[1].resumed = {.iteration = 30, .samples = 120};
   }
@@ -29,7 +30,8 @@ class ValidationsInARange : public ::testing::Test {
     selection.declare(options);
     app.parse(std::vector<std::string>{end, begin, "--iterations", "valid", "--split-name"});
     std::vector<int64_t> found;
-    for (const Stretch& stretch : selection.select(segments_)) found.push_back(stretch.iteration);
+    const RunTimeline run(segments_);
+    for (const Stretch& stretch : selection.select(run)) found.push_back(stretch.iteration);
     return found;
   }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What the commands of weft-data inspect print is a file for weft-train --unsee: exactly the documents that it names have no loss. The corpus
-# tries to name others in its texts and sources.
+# What the commands of weft-data inspect print with --format jsonl is a file for weft-train --unsee: exactly the documents that it names have no
+# loss. The corpus tries to name others in its texts and sources.
 . "$WEFT_SOURCE_DIR/tests/preprocess/lib.sh" || exit
 command -v python3 >/dev/null || skip "needs python3"
 export OMP_NUM_THREADS=2
@@ -31,12 +31,11 @@ train() { # FOLDER WORD...
     --log-interval 1 --eval-iters 0 --global-batch-size 8 --save "$folder" --load "$folder" --save-interval 100 --device cpu "$@"
 }
 expect 0 '' train run
-keep() { # NAME WORD...: the answer of a command as text and as JSON
+keep() { # NAME WORD...: the answer of a command
   local name=$1
   shift
-  "$data" inspect "$@" --run run >$name.text 2>messages && "$data" inspect "$@" --run run --format jsonl >$name.jsonl 2>messages ||
-    { cat messages; fail "inspect $*"; }
-  [ -s $name.text ] && [ -s $name.jsonl ] || fail "inspect $* prints nothing"
+  "$data" inspect "$@" --run run --format jsonl >$name.jsonl 2>messages || { cat messages; fail "inspect $*"; }
+  [ -s $name.jsonl ] || fail "inspect $* prints nothing"
 }
 keep documents documents --document 13 --dataset link_text_document
 keep lines documents --source b.jsonl:$(head -n 29 b.jsonl | wc -c)
@@ -47,20 +46,24 @@ keep exposure exposure --by document --top 7
 keep samples samples --iterations 20 21
 keep by_loss samples --iteration 22 --sort loss
 keep spikes spikes --threshold 2 --samples 2 --first 5
-grep -q '^text that stands out: ' spikes.text && grep -q '^  sample .*; document ' spikes.text || { cat spikes.text; fail "no sample stands out"; }
-sed '/^ /d' stats.text >one_line_each.text && cp stats.jsonl one_line_each.jsonl
-sed -n 's/^  from //p' stats.text >sources.text && cp stats.jsonl sources.jsonl
+# The other two forms.
+python3 - <<'PYTHON'
+import json
+answers = [json.loads(line) for line in open("stats.jsonl")]
+with open("numbers.list", "w") as out: out.writelines("%s %d\n" % (a["dataset"], a["document"]) for a in answers)
+with open("sources.list", "w") as out: out.writelines("%s:%d\n" % (a["input"], a["offset_bytes"]) for a in answers)
+PYTHON
+cp stats.jsonl numbers.jsonl && cp stats.jsonl sources.jsonl
 
 cat >check.py <<'PYTHON'
 import json, os, re, sys
-name, kind = sys.argv[1].split(".")
+name = sys.argv[1].split(".")[0]
 def dataset(path): return path.rsplit("/")[-1].replace("link_", "a_")
 named = set()
 for answer in map(json.loads, open(name + ".jsonl")):
     if name == "spikes":
         for sample in answer["samples"]:
-            # A line of text names the three longest.
-            for document in sample["documents"][:3 if kind == "text" else None]: named.add((dataset(sample["dataset"]), document["document"]))
+            for document in sample["documents"]: named.add((dataset(sample["dataset"]), document["document"]))
     else:
         for part in answer.get("parts", [answer]): named.add((dataset(answer["dataset"]), part["document"]))
 masked = set()
@@ -73,7 +76,7 @@ assert manifest["unsee"]["num_documents"] == len(named), (manifest["unsee"], len
 # Under either name.
 assert len({sample["dataset"] for sample in map(json.loads, open("shown")) if any("unseen" in part for part in sample["parts"])}) > 1 or len(named) < 3
 PYTHON
-for file in {documents,lines,texts,stats,grep,exposure,samples,by_loss,spikes,one_line_each}.{text,jsonl} sources.text; do
+for file in {documents,lines,texts,stats,grep,exposure,samples,by_loss,spikes}.jsonl numbers.list sources.list; do
   rm -rf masked
   expect 0 '' train masked --exit-interval 1 --unsee $file
   "$data" inspect samples --run masked --iterations 1 60 --format jsonl >shown 2>messages || { cat messages; fail "samples"; }
@@ -91,8 +94,7 @@ answer = json.loads(open("documents.jsonl").readline())
 print(json.dumps(dict(answer, document=14)))
 PYTHON
 refused "$(cat wrong.jsonl)" 'came from a.jsonl, byte '
-refused "$(sed 's/^document 13 /document 14 /' documents.text)" 'and not from there: the number is of another dataset'
-refused "$(sed -n 's/document \([0-9]*\), /document 1, /; 1p' spikes.text)" 'the number is of another dataset'
+refused 'document 13 of a_text_document, 20 tokens' 'it names no document; give PREFIX NUMBER, FILE:OFFSET'
 expect 0 '' "$data" inspect exposure --run run --by source
 cp out.log wrong
 expect 3 'line 1: ' train wrong_run --unsee wrong

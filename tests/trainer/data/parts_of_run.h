@@ -58,18 +58,18 @@ class PartsOfRun : public testing::Test {
     if (ranks.caches) config.data_cache_path = (folder_ / "cache").string();
     return config;
   }
-  static DatasetOptions options_of(const Config& config) {
-    return dataset_options(config, resolve_data_paths(config.data_paths()));
+  static SampleOrder order_of(const Config& config) {
+    return sample_order(config, resolve_data_paths(config.paths));
   }
 
   // As a program of these ranks does that begins there (train_data.cpp). `place` is told the order that a
   // cyclic run keeps.
   TrainingDatasets build(Place& place, const Ranks& ranks) const {
     const Config config = config_of(ranks);
-    DatasetOptions options = options_of(config);
-    if (place.cyclic) options.cyclic = place.cyclic;
-    place.cyclic = options.cyclic;
-    return build_training_datasets(options, target_sizes(config, BatchSchedule(config)));
+    SampleOrder order = order_of(config);
+    if (place.cyclic) order.cyclic = place.cyclic;
+    place.cyclic = order.cyclic;
+    return build_training_datasets(order, target_sizes(config, BatchSchedule(config)));
   }
 
   // Writes what a program of these ranks saves at `place`.
@@ -120,7 +120,7 @@ class PartsOfRun : public testing::Test {
   static ModelShape shape_of(const Config& config) { return model_shape(config, kTinyVocabulary); }
   static DataIdentity identity_of(const Config& config) {
     DataIdentity data;
-    data.blends = resolve_data_paths(config.data_paths());
+    data.blends = resolve_data_paths(config.paths);
     for (const std::string& prefix : data.blends.prefixes())
       data.datasets.push_back(identify_dataset(prefix));
     data.vocabulary = {.num_tokens = kTinyVocabulary, .source = "tiny", .end_of_document = 63};

@@ -79,10 +79,10 @@ class ResumedOrder : public PartsOfRun {
     const auto some_blend = [&]() -> std::vector<std::string> {
       return {std::to_string(choose.between(1, 9)), a_, std::to_string(choose.between(1, 9)), b_};
     };
-    config_.data_path = some_blend();
-    if (data == Data::kOne) config_.data_path = {a_};
+    config_.paths.data_path = some_blend();
+    if (data == Data::kOne) config_.paths.data_path = {a_};
     if (data == Data::kUnweighted) {
-      config_.data_path = {a_, b_};
+      config_.paths.data_path = {a_, b_};
       config_.eval_interval = 5;  // each sample comes once, so there are few for validation
     }
     const bool by_tokens = data == Data::kScheduledByTokens;
@@ -91,8 +91,8 @@ class ResumedOrder : public PartsOfRun {
     nlohmann::json change = {{"blend", some_blend()}};
     change[by_tokens ? "from_tokens" : "from_samples"] =
         by_tokens ? from * config_.seq_length + choose.between(0, 5) : from;
-    config_.blend_schedule = (folder_ / "schedule.json").string();
-    write_file_atomically(config_.blend_schedule, nlohmann::json::array({change}).dump());
+    config_.paths.blend_schedule = (folder_ / "schedule.json").string();
+    write_file_atomically(config_.paths.blend_schedule, nlohmann::json::array({change}).dump());
   }
 
   void choose_curriculum(Lengths lengths, Chooser& choose) {
@@ -120,8 +120,7 @@ class ResumedOrder : public PartsOfRun {
     for (int64_t& score : scores) score = choose.between(0, 30);
     write_metric_files(
         folder_ / "metrics", {.name = "score"}, scores,
-        describe_order(*plain.train, order_arguments(dataset_options(
-                                         config_, resolve_data_paths(config_.data_paths())))));
+        describe_order(*plain.train, sample_order(config_, resolve_data_paths(config_.paths))));
     config_.curriculum_metrics =
         R"({"score": {"index_to_sample_path": ")" +
         (folder_ / "metrics" / "score" / "score_index_to_sample").string() +
@@ -263,7 +262,7 @@ TEST_F(ResumedOrder, StaysWhereAScheduleIsChangedBehindTheSamplesThatWereTaken) 
     const auto write_schedule = [&](const nlohmann::json& later) {
       nlohmann::json changes = {{{"from_samples", 30}, {"blend", {"3", a_, "1", b_}}}};
       changes.insert(changes.end(), later.begin(), later.end());
-      write_file_atomically(config_.blend_schedule, changes.dump());
+      write_file_atomically(config_.paths.blend_schedule, changes.dump());
     };
     const nlohmann::json after_three_steps = {
         {{"from_samples", 3 * 2 * kUnit}, {"blend", {"1", a_, "5", b_}}},

@@ -40,7 +40,7 @@ TEST(RunVocabulary, ComesFromTheMostParticularSource) {
   const TemporaryFolder folder;
   const Environment environment((folder / "environment").string());
   Config config = base_config();
-  config.data_path = {(folder / "data").string()};
+  config.paths.data_path = {(folder / "data").string()};
   EXPECT_THROW(find_run_vocabulary(config), std::invalid_argument);
 
   std::filesystem::create_directories(folder / "environment/.cache/weft/gpt2");
@@ -69,7 +69,7 @@ TEST(RunVocabulary, ComesFromTheMostParticularSource) {
 TEST(RunVocabulary, TheTokenThatEndsDocumentsNeedNotBeTheLast) {
   const TemporaryFolder folder;
   Config config = base_config();
-  config.data_path = {(folder / "data").string()};
+  config.paths.data_path = {(folder / "data").string()};
   config.vocab_file = (folder / "vocab.json").string();
   write_file_atomically(folder / "vocab.json", R"({"<|endoftext|>":0,"a":1,"b":2,"c":3})");
   EXPECT_EQ(find_run_vocabulary(config).end_of_document, 0);
@@ -96,7 +96,7 @@ TEST(RunVocabulary, TheTokenThatEndsDocumentsNeedNotBeTheLast) {
 TEST(RunVocabulary, AnotherFileThanTheDatasetsIsRefused) {
   const TemporaryFolder folder;
   Config config = base_config();
-  config.data_path = {(folder / "data").string()};
+  config.paths.data_path = {(folder / "data").string()};
   write_file_atomically(folder / "right.json", R"({"a":0,"b":1})");
   write_file_atomically(folder / "wrong.json", R"({"a":0,"c":1})");
   const std::string sha256 = sha256_of_file(folder / "right.json");
@@ -134,7 +134,7 @@ TEST(RunVocabulary, IsNotTakenFromAManifestThatDoesNotSay) {
   const TemporaryFolder folder;
   const Environment environment((folder / "environment").string());
   Config config = base_config();
-  config.data_path = {(folder / "data").string()};
+  config.paths.data_path = {(folder / "data").string()};
   const auto manifest = folder / "data.manifest.json";
   for (const char* text : {"[]", R"({"vocabulary": 3})", R"({"vocabulary": {"size": "big"}})"}) {
     write_file_atomically(manifest, text);
@@ -146,7 +146,7 @@ TEST(RunVocabulary, IsNotTakenFromAManifestThatDoesNotSay) {
 
 TEST(DatasetPrefix, LeavesOutWeightAndSuffix) {
   Config config = base_config();
-  config.data_path = {"1.0", "folder/data_text_document.bin"};
+  config.paths.data_path = {"1.0", "folder/data_text_document.bin"};
   EXPECT_THAT(dataset_prefixes(config), testing::ElementsAre("folder/data_text_document"));
 }
 

@@ -142,29 +142,6 @@ TEST_F(BlendRun, AChangedFileOfListsIsToldAndEachPartOfTheRunIsShownAsItWas) {
                                   "checkpoint and 0.5 in the manifest"));
 }
 
-// The first versions did not keep what such a list said.
-TEST_F(BlendRun, APartOfARunThatDoesNotTellItsBlendHidesNoOther) {
-  const std::string list = (folder_ / "list.txt").string();
-  const Arguments data = {"--data-args-path", list, "--split", "90,5,5"};
-  write_file_atomically(list, "0.25 " + prefix_ + " 0.75 " + other_);
-  ASSERT_EQ(run(blend("run", 20, data, {"--exit-interval", "5"})), 0) << output();
-  write_file_atomically(list, "0.9 " + prefix_ + " 0.75 " + other_);
-  ASSERT_EQ(run(blend("run", 20, data, {"--exit-interval", "10"})), 0) << output();
-  edit_run_manifest("run", [](nlohmann::ordered_json& manifest) {
-    EXPECT_EQ(manifest.at("earlier").at(0).erase("blends"), 1U);
-  });
-  const auto inspect = [&](const std::string& iteration) {
-    return wait(
-        start_program({std::string(std::getenv("WEFT_BIN_DIR")) + "/weft-data", "inspect",
-                       "samples", "--run", (folder_ / "run").string(), "--iteration", iteration}));
-  };
-  EXPECT_EQ(inspect("6"), 0) << output();
-  EXPECT_EQ(inspect("5"), static_cast<int>(ExitCode::kBadInput));
-  EXPECT_THAT(output(),
-              HasSubstr("an older version wrote this part of it, and it does not tell what " +
-                        list + " said when the run began"));
-}
-
 TEST_F(BlendRun, AScheduleMayBeChangedBehindTheSamplesThatWereTaken) {
   const std::string file = (folder_ / "schedule.json").string();
   Arguments data = weighted_;

@@ -181,17 +181,5 @@ TEST_F(Curriculum, InspectKnowsWhereARunWasResumedWithIt) {
   EXPECT_EQ(samples().back().at("ids").size(), 13U);
 }
 
-// Manifests of older versions do not tell with which token a segment begins.
-TEST_F(Curriculum, InspectRefusesAResumedPartWhoseFirstTokenIsNotKnown) {
-  ASSERT_EQ(run(arguments("run", 12, growing("reshape", {"--exit-interval", "6"}))), 0) << output();
-  ASSERT_EQ(run(arguments("run", 12, growing("reshape"))), 0) << output();
-  edit_run_manifest("run", [](nlohmann::ordered_json& manifest) {
-    EXPECT_EQ(manifest.erase("resumed_tokens"), 1U);
-  });
-  EXPECT_EQ(inspect_run("run", {"--iteration", "6"}), 0) << output();
-  EXPECT_EQ(inspect_run("run", {"--iteration", "7"}), 3) << output();
-  EXPECT_THAT(output(), HasSubstr("resumed at iteration 6: it does not tell with which token"));
-}
-
 }  // namespace
 }  // namespace weft

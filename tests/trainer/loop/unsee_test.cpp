@@ -40,27 +40,18 @@ TEST_F(Unsee, AnotherFileOnResumeIsAnnounced) {
   EXPECT_THAT(output(), HasSubstr(" and is none now"));
 }
 
-TEST_F(Unsee, LinesThatInspectPrintsNameTheirDocuments) {
+TEST_F(Unsee, LinesNameDocumentsOfTheRunsDatasets) {
   const std::string other = write_tiny_dataset(folder_ / "other", 40);
   const auto unseen = [&](const std::string& line, const std::vector<std::string>& prefixes) {
     return UnseenDocuments(write(line + "\n"), prefixes, folder_.path());
   };
-  const auto scored = unseen(
-      "score 93.8 by rarity: document 5 of " + other + ", 20 tokens in 1 piece", {prefix_, other});
-  EXPECT_EQ(scored.num_documents(), 1);
-  EXPECT_TRUE(scored.find(other)->contains(5));
-  const auto several = unseen("text that stands out: document 7, of " + other +
-                                  ", web.jsonl, byte 3; document 8, of " + prefix_,
-                              {prefix_, other});
+  const auto several = unseen("# two of them\nother 7\n" + prefix_ + "\t8\n", {prefix_, other});
   EXPECT_EQ(several.num_documents(), 2);
   EXPECT_TRUE(several.find(other)->contains(7));
   EXPECT_TRUE(several.find(prefix_)->contains(8));
   // A run with one dataset does not name it.
-  const std::string part = "document 6 (sequence 6), tokens 0 to 17 of 80";
+  const std::string part = R"({"document": 6})";
   EXPECT_TRUE(unseen(part, {prefix_}).find(prefix_)->contains(6));
-  EXPECT_TRUE(unseen("text that stands out: document 9, web.jsonl, byte 5", {prefix_})
-                  .find(prefix_)
-                  ->contains(9));
   try {
     unseen(part, {prefix_, other});
     ADD_FAILURE() << "a document of an unknown dataset was taken";
@@ -70,13 +61,21 @@ TEST_F(Unsee, LinesThatInspectPrintsNameTheirDocuments) {
   }
 }
 
+TEST_F(Unsee, AFileThatNamesNoDocumentIsWrongUsage) {
+  for (const char* text : {"", "# none\n\n", R"({"grad_norm_z": 9, "samples": []})"}) {
+    const std::string file = write(text);
+    EXPECT_EQ(run(arguments("run", 12, {"--unsee", file})), 2) << text << output();
+    EXPECT_THAT(output(), HasSubstr("--unsee " + file + ": it names no document"));
+  }
+}
+
 TEST_F(Unsee, LinesThatNameNoDocumentAreRefused) {
   for (const auto& [line, why] : std::vector<std::pair<std::string, std::string>>{
            {"nonsense", "it names no document; give PREFIX NUMBER, FILE:OFFSET"},
            {prefix_ + " 300", "has no document 300, there are 300 (from 0)"},
            {prefix_ + " -1", "has no document -1"},
            {"absent 1", "the run has no dataset absent; it has "},
-           {"document 4 of absent, 12 tokens", "the run has no dataset absent, 12 tokens"},
+           {"document 4 of absent, 12 tokens", "it names no document"},
            {"corpus.jsonl:17", "no dataset of the run was made of corpus.jsonl; no source map"},
            {R"({"dataset": 5})", "not an object with \"dataset\" and \"document\""},
            {R"({"document": 18446744073709551615})",

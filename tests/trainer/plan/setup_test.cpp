@@ -101,9 +101,9 @@ TEST(Memory, TheIndexOfTheSamplesIsCountedBySamplesAndEpochs) {
 
 TEST(Memory, TheSlotsOfTheLoadersAreCountedByGroup) {
   Config config = base_config();
-  config.data_path.clear();
-  config.train_weighted_split_paths = {"t: 1 0:1 t"};
-  config.valid_weighted_split_paths = {"a: 1 0:1 p", "b: 1 0:1 q"};
+  config.paths.data_path.clear();
+  config.paths.train_weighted_split_paths = {"t: 1 0:1 t"};
+  config.paths.valid_weighted_split_paths = {"a: 1 0:1 p", "b: 1 0:1 q"};
   config.micro_batch_size = 2;
   config.global_batch_size = 16;
   config.seq_length = 100;

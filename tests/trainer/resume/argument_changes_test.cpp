@@ -8,7 +8,6 @@
 #include <set>
 #include <string>
 
-#include "indexed_dataset/run_record/checkpoint_run.h"
 #include "tests/trainer/small_run.h"
 #include "trainer/command_line/option_text.h"
 
@@ -33,13 +32,13 @@ TEST(Resume, WarnsOfWhatChangesTheOrderOfTheSamples) {
 
 TEST(Resume, WarnsOfAChangedListOfOneElement) {
   Config config = base_config();
-  config.data_path.clear();
-  config.train_weighted_split_paths = {"train: 0.5 0:0.9 s, 0.5 0:0.9 m"};
+  config.paths.data_path.clear();
+  config.paths.train_weighted_split_paths = {"train: 0.5 0:0.9 s, 0.5 0:0.9 m"};
   config.curriculum = {.schedule_type = "fixed_discrete", .difficulty = {8, 16}, .max_step = {10}};
   const ModelShape shape = model_shape(config, 64);
   const CheckpointInfo info = saved_by(config, shape);
   EXPECT_THAT(plan_resume(info, shape, config, data_of_run()).warnings, testing::IsEmpty());
-  config.train_weighted_split_paths = {"train: 0.9 0:0.9 s, 0.1 0:0.9 m"};
+  config.paths.train_weighted_split_paths = {"train: 0.9 0:0.9 s, 0.1 0:0.9 m"};
   config.curriculum.max_step = {7};
   EXPECT_THAT(plan_resume(info, shape, config, data_of_run()).warnings,
               testing::ElementsAre(HasSubstr("--train-weighted-split-paths was"),
@@ -61,10 +60,10 @@ TEST(Resume, ASplitInOtherWordsIsNoChange) {
 
 TEST(Resume, WarnsOfEvaluationsThatTakeOtherSamples) {
   Config config = base_config();
-  config.data_path.clear();
-  config.train_data_path = {"/data/p"};
-  config.valid_data_path = {"0.5", "/data/p", "0.5", "/data/q"};
-  config.test_data_path = {"/data/p"};
+  config.paths.data_path.clear();
+  config.paths.train_data_path = {"/data/p"};
+  config.paths.valid_data_path = {"0.5", "/data/p", "0.5", "/data/q"};
+  config.paths.test_data_path = {"/data/p"};
   const ModelShape shape = model_shape(config, 64);
   const CheckpointInfo info = saved_by(config, shape);
   EXPECT_THAT(plan_resume(info, shape, config, data_of_run()).warnings, testing::IsEmpty());
@@ -80,7 +79,7 @@ TEST(Resume, WarnsOfEvaluationsThatTakeOtherSamples) {
   const CheckpointInfo of_one = saved_by(alone, shape);
   alone.data_path = {"/moved/p"};
   EXPECT_THAT(plan_resume(of_one, shape, alone, data_of_run()).warnings, testing::IsEmpty());
-  config.valid_data_path[0] = "0.9";
+  config.paths.valid_data_path[0] = "0.9";
   config.eval_iters += 1;
   config.eval_interval += 1;
   config.full_validation = true;
@@ -209,20 +208,6 @@ TEST(Resume, KnowsWhatAChangeOfEachOptionDoes) {
         << ": list it in announced_arguments(), or above with the reason why it need not be";
   }
   for (const std::string& name : announced) EXPECT_TRUE(options.contains(name)) << name;
-}
-
-TEST(Resume, AnnouncesWhatInspectTakesForDecisive) {
-  std::set<std::string> decisive(decisive_arguments().begin(), decisive_arguments().end());
-  for (const AnnouncedArgument& argument : announced_arguments()) {
-    const std::string name = argument.name;
-    const bool decides = argument.effect == ChangeEffect::kMovesSamples ||
-                         argument.effect == ChangeEffect::kMovesEvaluations ||
-                         name.ends_with("batch_size") || name.starts_with("curriculum_") ||
-                         name == "step_batch_size_schedule";
-    EXPECT_EQ(decisive.erase(name) == 1, decides) << name;
-  }
-  // A cyclic order depends on the one, and the other is compared by its bytes.
-  EXPECT_EQ(decisive, (std::set<std::string>{"micro_batch_size", "unsee"}));
 }
 
 }  // namespace

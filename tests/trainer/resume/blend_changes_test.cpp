@@ -26,17 +26,17 @@ class BlendChanges : public testing::Test {
   Config config_with(const std::vector<std::string>& data_path, const std::string& schedule = "") {
     Config config;
     config.seq_length = 10;
-    config.data_path = data_path;
+    config.paths.data_path = data_path;
     if (schedule.empty()) return config;
-    config.blend_schedule = (folder_ / "schedule.json").string();
-    write_file_atomically(config.blend_schedule, schedule);
+    config.paths.blend_schedule = (folder_ / "schedule.json").string();
+    write_file_atomically(config.paths.blend_schedule, schedule);
     return config;
   }
   // As a run of these options reads it, and as its checkpoint keeps it. The last letter of a prefix stands
   // for the bytes.
   static DataIdentity data_of(const Config& config) {
     DataIdentity data;
-    data.blends = resolve_data_paths(config.data_paths());
+    data.blends = resolve_data_paths(config.paths);
     for (const std::string& prefix : data.blends.prefixes())
       data.datasets.push_back({.prefix = prefix, .bin_xxh3 = static_cast<uint64_t>(prefix.back())});
     return data_identity_from_json(
@@ -62,8 +62,8 @@ class BlendChanges : public testing::Test {
 
 TEST_F(BlendChanges, AListIsReadNotItsName) {
   Config config = config_with({});
-  config.data_args_path = (folder_ / "list.txt").string();
-  write_file_atomically(config.data_args_path, "0.3 /d/a 0.5 /d/b 0.2 /d/c");
+  config.paths.data_args_path = (folder_ / "list.txt").string();
+  write_file_atomically(config.paths.data_args_path, "0.3 /d/a 0.5 /d/b 0.2 /d/c");
   const DataIdentity saved = data_of(config);
   EXPECT_THAT(changes(saved, config).allowed, IsEmpty());
   // The same blend, named in another way; and spelled otherwise, from another folder.
@@ -72,16 +72,16 @@ TEST_F(BlendChanges, AListIsReadNotItsName) {
   EXPECT_THAT(
       changes(saved, config_with({"0.30", "/moved/a", "0.5", "/moved/b", "0.2", "/d/c"})).allowed,
       IsEmpty());
-  write_file_atomically(config.data_args_path, "0.3 /d/a 0.4 /d/b 0.2 /d/c");
+  write_file_atomically(config.paths.data_args_path, "0.3 /d/a 0.4 /d/b 0.2 /d/c");
   EXPECT_THAT(
       changes(saved, config).allowed,
       ElementsAre(
-          "--data-args-path " + config.data_args_path +
+          "--data-args-path " + config.paths.data_args_path +
           ": training dataset 2 was 0.5 /d/b when the checkpoint was saved and is 0.4 /d/b "
           "now: samples from here on may be others than without the change; to change it from a "
           "sample on, without losing or repeating any, keep the old blend and name the new one in "
           "--blend-schedule"));
-  write_file_atomically(config.data_args_path, "0.3 /d/a 0.2 /d/c");
+  write_file_atomically(config.paths.data_args_path, "0.3 /d/a 0.2 /d/c");
   EXPECT_THAT(changes(saved, config).allowed,
               ElementsAre(HasSubstr("training dataset 2 was 0.5 /d/b when the checkpoint was saved "
                                     "and is 0.2 /d/c now (2 datasets differ)")));
@@ -93,18 +93,18 @@ TEST_F(BlendChanges, AListIsReadNotItsName) {
 
 TEST_F(BlendChanges, EachSplitOfAFileIsCompared) {
   Config config = config_with({});
-  config.per_split_data_args_path = (folder_ / "splits.json").string();
+  config.paths.per_split_data_args_path = (folder_ / "splits.json").string();
   const auto write = [&](const std::string& train, const std::string& valid,
                          const std::string& test) {
     write_file_atomically(
-        config.per_split_data_args_path,
+        config.paths.per_split_data_args_path,
         nlohmann::json{{"train", train}, {"valid", valid}, {"test", test}}.dump());
   };
   write("0.3 /d/a 0.7 /d/b", "/d/c", "/d/e");
   const DataIdentity saved = data_of(config);
   EXPECT_THAT(changes(saved, config).allowed, IsEmpty());
   write("0.3 /d/a 0.7 /d/b", "1 /d/c 2 /d/b", "/d/f");
-  const std::string option = "--per-split-data-args-path " + config.per_split_data_args_path;
+  const std::string option = "--per-split-data-args-path " + config.paths.per_split_data_args_path;
   EXPECT_THAT(
       changes(saved, config).allowed,
       ElementsAre(AllOf(HasSubstr(option + ": validation dataset 1 was 0:1 /d/c when"),
@@ -119,12 +119,12 @@ TEST_F(BlendChanges, EachSplitOfAFileIsCompared) {
 
 TEST_F(BlendChanges, SharesAndNamesOfGroupsAreCompared) {
   Config config = config_with({});
-  config.train_weighted_split_paths = {"t: 1 0:0.9 /d/a"};
-  config.valid_weighted_split_paths = {"v: 1 0.9:1 /d/a", "w: 1 0.9:1 /d/b"};
+  config.paths.train_weighted_split_paths = {"t: 1 0:0.9 /d/a"};
+  config.paths.valid_weighted_split_paths = {"v: 1 0.9:1 /d/a", "w: 1 0.9:1 /d/b"};
   const DataIdentity saved = data_of(config);
   EXPECT_THAT(changes(saved, config).allowed, IsEmpty());
-  config.train_weighted_split_paths = {"t: 1 0:0.8 /d/a"};
-  config.valid_weighted_split_paths = {"v: 1 0.9:1 /d/a", "x: 1 0.9:1 /d/b"};
+  config.paths.train_weighted_split_paths = {"t: 1 0:0.8 /d/a"};
+  config.paths.valid_weighted_split_paths = {"v: 1 0.9:1 /d/a", "x: 1 0.9:1 /d/b"};
   EXPECT_THAT(
       changes(saved, config).allowed,
       ElementsAre(HasSubstr("--train-weighted-split-paths: training dataset 1 was t: 0:0.9 /d/a"),
@@ -264,7 +264,7 @@ TEST_F(BlendChanges, ACopyUnderASecondNameIsNoLongerTheDatasetOfTheSchedule) {
 TEST_F(BlendChanges, ACheckpointOfAnOlderVersionKnowsNoFiles) {
   Config config = config_with({"0.5", "/d/a", "0.5", "/d/b"});
   EXPECT_THAT(changes({}, config).allowed, IsEmpty());
-  config = config_with(config.data_path, "[]");
+  config = config_with(config.paths.data_path, "[]");
   EXPECT_THAT(
       changes({}, config).allowed,
       ElementsAre(HasSubstr("schedule.json: the checkpoint is of a version that did not save")));

@@ -73,17 +73,17 @@ class PowerCut : public testing::Test {
                                                        std::vector<uint16_t>(length, uint16_t{1})));
       return (folder_ / name).string();
     };
-    options_ = {.blends = resolve_data_paths(
-                    {.data_path = {"1", write("a", 30, 10), "3", write("b", 50, 7)}}),
-                .split = "100,0,0",
-                .sequence_length = 7,
-                .cache_path = cache_.string(),
-                .num_threads = 1};
+    options_.blends =
+        resolve_data_paths({.data_path = {"1", write("a", 30, 10), "3", write("b", 50, 7)}});
+    options_.split = "100,0,0";
+    options_.seq_length = 7;
+    options_.cache_path = cache_.string();
+    options_.num_threads = 1;
     expected_ = samples_in_memory();
   }
 
   using Samples = std::vector<std::vector<SamplePart>>;
-  static Samples samples_of(const DatasetOptions& options, bool* is_from_megatron = nullptr) {
+  static Samples samples_of(const SampleOrder& options, bool* is_from_megatron = nullptr) {
     const TrainingDatasets datasets = build_training_datasets(options, {.train_samples = 100});
     if (is_from_megatron)
       *is_from_megatron =
@@ -95,7 +95,7 @@ class PowerCut : public testing::Test {
     return samples;
   }
   Samples samples_in_memory() const {
-    DatasetOptions in_memory = options_;
+    SampleOrder in_memory = options_;
     in_memory.cache_path = "";
     return samples_of(in_memory);
   }
@@ -156,7 +156,7 @@ class PowerCut : public testing::Test {
 
   TemporaryFolder folder_{memory_folder()};
   const fs::path cache_ = folder_ / "cache";
-  DatasetOptions options_;
+  SampleOrder options_;
   Samples expected_;
 };
 
@@ -170,7 +170,7 @@ TEST_F(PowerCut, LeavesNoIndexThatIsWrongOrLooksLikeMegatrons) {
       fs::remove_all(cache_);
       is_cut = cut_at(call);
       if (fs::exists(cache_)) lose_unsynced(unsynced);
-      DatasetOptions looking = options_;
+      SampleOrder looking = options_;
       looking.maps_caches_only = looking.takes_megatron_caches = true;
       bool is_from_megatron = false;
       EXPECT_EQ(samples_of(looking, &is_from_megatron), expected_);

@@ -125,13 +125,13 @@ TEST(MetricCurriculum, RandomRunsDrawWhatTheDefinitionAllowsAndResumeAnywhere) {
   for (uint32_t round = 0; round < 25; ++round) {
     SCOPED_TRACE("round " + std::to_string(round));
     Random random(seed + round);
-    DatasetOptions options;
+    SampleOrder options;
     const std::string a = (folder / "a").string(), b = (folder / "b").string();
     const std::vector<std::vector<std::string>> blends = {{a}, {"0.3", a, "0.7", b}, {a, b}};
     options.blends = resolve_data_paths({.data_path = blends[static_cast<size_t>(random(0, 2))]});
     options.split = "100,0,0";
-    options.order = kOrderKinds[random(0, std::ssize(kOrderKinds) - 1)].second;
-    options.sequence_length = 8;
+    options.sample_order = kOrderKinds[random(0, std::ssize(kOrderKinds) - 1)].second;
+    options.seq_length = 8;
     const int64_t num_draws = random(20, 400);
     const TrainingDatasets plain = build_training_datasets(options, {.train_samples = num_draws});
     const int64_t num_samples = plain.train->num_samples();
@@ -152,7 +152,7 @@ TEST(MetricCurriculum, RandomRunsDrawWhatTheDefinitionAllowsAndResumeAnywhere) {
         metric.rank[static_cast<size_t>(sorted[i])] = static_cast<int64_t>(i);
       const std::string name = "m" + std::to_string(m);
       write_metric_files(folder / "metrics", {.name = name}, metric.values,
-                         describe_order(*plain.train, order_arguments(options)));
+                         describe_order(*plain.train, options));
       const bool by_percentile = num_samples >= 10 && random(0, 1) == 1;
       json += (m == 0 ? "{" : ", ") +
               metric_json(folder / "metrics", name, by_percentile ? "percentile" : "value",
@@ -164,12 +164,11 @@ TEST(MetricCurriculum, RandomRunsDrawWhatTheDefinitionAllowsAndResumeAnywhere) {
       metrics[m].stretches = difficulty_stretches(metrics[m].metric.schedule, "");
     }
     const int64_t batch = random(0, 1) == 0 ? 4 : 12;
-    options.curriculum = MetricCurriculum{.metrics = json,
-                                          .seed = random(0, 99),
-                                          .global_batch_size = batch,
-                                          .rampup_batch_size = {}};
-    if (batch == 12 && random(0, 1) == 1)
-      options.curriculum->rampup_batch_size = {4, 4, random(10, 60)};
+    options.draws = MetricCurriculum{.metrics = json,
+                                     .seed = random(0, 99),
+                                     .global_batch_size = batch,
+                                     .rampup_batch_size = {}};
+    if (batch == 12 && random(0, 1) == 1) options.draws->rampup_batch_size = {4, 4, random(10, 60)};
     if (random(0, 1) == 1) options.cache_path = (folder / "cache").string();
 
     std::optional<TrainingDatasets> run, resumed;
@@ -186,7 +185,7 @@ TEST(MetricCurriculum, RandomRunsDrawWhatTheDefinitionAllowsAndResumeAnywhere) {
     }
     const DrawnOrder& order = *run->train->drawn_order();
     ASSERT_EQ(order.size(), num_draws);
-    const BatchSizePlan plan(batch, options.curriculum->rampup_batch_size);
+    const BatchSizePlan plan(batch, options.draws->rampup_batch_size);
     std::set<int64_t> used;
     for (int64_t consumed = 0, iteration = 1; consumed < num_draws; ++iteration) {
       const int64_t end = std::min(consumed + plan.batch_size(consumed), num_draws);
@@ -227,7 +226,7 @@ TEST(MetricCurriculum, RandomRunsDrawWhatTheDefinitionAllowsAndResumeAnywhere) {
                                    .num_draws = num_draws + 50,
                                    .sequence_length = 8,
                                    .check_order = {}};
-    const OpenedCurriculum more = open_curriculum(*options.curriculum, longer);
+    const OpenedCurriculum more = open_curriculum(*options.draws, longer);
     for (int64_t i = 0; i < num_draws; ++i) {
       ASSERT_EQ(more.order->sample_at(i), order.sample_at(i));
       ASSERT_EQ(run->train->sample_parts(i), plain.train->sample_parts(order.sample_at(i)));
@@ -326,16 +325,16 @@ TEST(DrawnOrder, EqualsTheSimpleLoopForRandomStages) {
 TEST(MetricCurriculum, RefusesADrawThatIsNoSample) {
   const TemporaryFolder folder;
   write_dataset<uint16_t>(folder / "a", TokenType::kUInt16, random_documents(1, 40));
-  DatasetOptions options;
+  SampleOrder options;
   options.blends = resolve_data_paths({.data_path = {(folder / "a").string()}});
   options.split = "100,0,0";
-  options.sequence_length = 8;
+  options.seq_length = 8;
   const TrainingDatasets datasets = build_training_datasets(options, {.train_samples = 20});
-  BlendedDataset train = *datasets.train;
-  const auto num_samples = static_cast<uint32_t>(train.num_samples());
+  const auto num_samples = static_cast<uint32_t>(datasets.train->num_samples());
   const auto draws = std::make_shared<const std::vector<uint32_t>>(
       std::vector<uint32_t>{num_samples - 1, num_samples, UINT32_MAX});
-  train.read_drawn(std::make_shared<const DrawnOrder>(std::span(*draws), draws));
+  const BlendedDataset train(*datasets.train,
+                             std::make_shared<const DrawnOrder>(std::span(*draws), draws));
   EXPECT_EQ(train.locate(0).sample_idx, num_samples - 1);
   for (const int64_t damaged : {1, 2}) {
     EXPECT_THAT([&] { train.locate(damaged); },

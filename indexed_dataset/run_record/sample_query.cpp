@@ -1,8 +1,9 @@
-#include "indexed_dataset/order/blends/sample_query.h"
+#include "indexed_dataset/run_record/sample_query.h"
+
+#include <fmt/format.h>
 
 #include <stdexcept>
-
-#include "indexed_dataset/base/terminal/messages.h"
+#include <utility>
 
 namespace weft {
 namespace {
@@ -32,7 +33,7 @@ int64_t validation_samples_of_megatron(const SampleOrder& order) {
         .valid_samples;
   };
   const int64_t older = samples(false);
-  if (rules_of(order.data.order).precedes_core) return older;
+  if (rules_of(order.sample_order).precedes_core) return older;
   const int64_t newer = samples(true);
   if (older == newer) return newer;
   const auto text = [](int64_t number) { return std::to_string(number); };
@@ -51,7 +52,7 @@ DatasetTargetSizes target_sizes(const SampleOrder& order, Split split) {
   // The train split does not depend on the batch size unless iterations are counted.
   DatasetTargetSizes sizes = target_sizes_of(order, split == Split::kTrain ? 0 : order.eval_iters);
   const bool has_ramp = order.rampup_batch_size.size() == 3 && batch_sizes_of(order).changes();
-  if (order.data.takes_megatron_caches && split == Split::kValid && has_ramp &&
+  if (order.takes_megatron_caches && split == Split::kValid && has_ramp &&
       order.step_batch_size_schedule.empty() && order.train_samples && order.eval_iters > 0)
     sizes.valid_samples = validation_samples_of_megatron(order);
   return sizes;
@@ -90,7 +91,8 @@ std::string begun_text(const IndexReport& begun) {
 // Says whether index caches are shown, or what the arguments say. Throws std::runtime_error where both would
 // be mixed. Caches of Weft's own are built from the arguments, too: that they lack a dataset says nothing, but
 // where they have it for another number of samples only, it was built by other arguments than the rest.
-void tell_what_is_cached(const std::vector<IndexReport>& reports) {
+std::vector<std::string> notes_on_caches(const std::vector<IndexReport>& reports) {
+  std::vector<std::string> notes;
   const IndexReport *missing = nullptr, *of_other_size = nullptr, *begun = nullptr;
   bool has_megatrons = false;
   size_t num_cached = 0;
@@ -105,25 +107,27 @@ void tell_what_is_cached(const std::vector<IndexReport>& reports) {
     if (!of_other_size && has_others) of_other_size = &report;
   }
   if (!missing) {
-    print_message("the indexes are mapped from caches");
-    return;
+    notes.emplace_back("the indexes are mapped from caches");
+    return notes;
   }
   if (!missing->unread_caches.empty())
-    print_message("index caches that cannot be read are left out: " + missing->unread_caches);
+    notes.push_back("index caches that cannot be read are left out: " + missing->unread_caches);
   if (begun && has_megatrons) throw_half_replaced(*begun);
-  if (begun) print_message(begun_text(*begun));
+  if (begun) notes.push_back(begun_text(*begun));
   if (has_megatrons || (num_cached > 0 && of_other_size)) {
     throw_missing_cache(of_other_size ? *of_other_size : *missing);
   } else if (num_cached > 0) {
-    print_message(
+    notes.push_back(
         "some indexes are mapped from caches that weft-data has built, and the others are built from the "
         "arguments");
   } else if (of_other_size) {
-    print_message("the indexes are built from the arguments: caches that weft-data has built of " +
-                  of_other_size->name + " are for other numbers of samples");
+    notes.push_back(
+        "the indexes are built from the arguments: caches that weft-data has built of " +
+        of_other_size->name + " are for other numbers of samples");
   } else {
-    print_message("no index cache was found: the indexes are built from the arguments");
+    notes.push_back("no index cache was found: the indexes are built from the arguments");
   }
+  return notes;
 }
 
 int64_t& samples_of(DatasetTargetSizes& sizes, Split split) {
@@ -137,7 +141,7 @@ int64_t& samples_of(DatasetTargetSizes& sizes, Split split) {
 BatchSizePlan batch_sizes_of(const SampleOrder& order) {
   if (!order.global_batch_size) throw std::runtime_error("the run tells no global_batch_size");
   return BatchSizePlan::of_options(order.step_batch_size_schedule, *order.global_batch_size,
-                                   order.rampup_batch_size, order.data.sequence_length);
+                                   order.rampup_batch_size, order.seq_length);
 }
 
 DatasetTargetSizes target_sizes_of(const SampleOrder& order, int64_t eval_iters) {
@@ -152,18 +156,6 @@ DatasetTargetSizes target_sizes_of(const SampleOrder& order, int64_t eval_iters)
                            order.eval_interval, eval_iters)
           .valid_samples;
   return sizes;
-}
-
-std::pair<int64_t, int64_t> samples_of_iteration(const SampleOrder& order, int64_t iteration,
-                                                 const Resumption& resumed) {
-  const BatchSizePlan plan = batch_sizes_of(order);
-  const auto first = plan.consumed_after(iteration - 1 - resumed.iteration, resumed.samples);
-  const auto last = first ? plan.consumed_after(1, *first) : std::nullopt;
-  if (!last) {
-    throw std::invalid_argument("--iteration " + std::to_string(iteration) +
-                                ": its samples do not fit 64 bits");
-  }
-  return {*first, *last};
 }
 
 int64_t num_asked_samples(const SampleOrder& order, Split split) {
@@ -188,32 +180,121 @@ const Blend& find_group(const SplitBlends& blends, Split split, const std::strin
                               " has no group of this name: " + names);
 }
 
-std::optional<BlendedDataset> find_samples_of_group(const SampleOrder& order, Split split,
-                                                    const std::string& group) {
-  DatasetOptions options = order.data;
+namespace {
+
+std::string text_of(const Blend& blend) {
+  std::string text;
+  for (size_t i = 0; i < blend.prefixes.size(); ++i) {
+    if (i > 0) text += " ";
+    if (!blend.weights.empty()) text += fmt::format("{} ", blend.weights[i]);
+    if (!blend.shares.empty())
+      text += fmt::format("{}:{} ", blend.shares[i].first, blend.shares[i].second);
+    text += blend.prefixes[i];
+  }
+  return text;
+}
+
+std::string text_of(const std::vector<Blend>& groups) {
+  std::string text;
+  for (const Blend& group : groups)
+    text +=
+        (text.empty() ? "" : "; ") + (group.name.empty() ? "" : group.name + ": ") + text_of(group);
+  return text;
+}
+
+std::string text_of(const std::vector<BlendChange>& changes) {
+  std::string text;
+  for (const BlendChange& change : changes) {
+    text += fmt::format("{}from {} {}: {}", text.empty() ? "" : "; ",
+                        change.from_samples ? "sample" : "token",
+                        change.from_samples ? *change.from_samples : change.from_tokens.value_or(0),
+                        text_of(change.blend));
+  }
+  return text;
+}
+
+std::string text_of(const std::optional<CyclicOptions>& cyclic) {
+  if (!cyclic) return "single";
+  return fmt::format("cyclic of micro-batches of {} on {} ranks{}", cyclic->micro_batch_size,
+                     cyclic->data_parallel_size, cyclic->shards ? "" : ", without sharding");
+}
+
+// Megatron counts iterations in batches, of which the draws of an iteration follow.
+std::string text_of(const std::optional<MetricCurriculum>& draws) {
+  if (!draws) return "";
+  return fmt::format("{}, seed {}, batches of {} {} {}", draws->metrics, draws->seed,
+                     draws->global_batch_size, fmt::join(draws->rampup_batch_size, " "),
+                     draws->step_batch_size_schedule);
+}
+
+// Returns the fields that are compared by themselves and for which `decides` is true.
+template <typename Decides>
+std::vector<OrderDifference> different_fields(const SampleOrder& a, const SampleOrder& b,
+                                              const Decides& decides) {
+  std::vector<OrderDifference> differences;
+  const auto compare = [&](const auto& field, const auto& x, const auto& y) {
+    if (field.compared_by == ComparedBy::kItself && decides(field.moves) && x != y)
+      differences.push_back({"--" + std::string(field.flag), field_text(x), field_text(y)});
+  };
+  visit_sample_fields(compare, a, b);
+  return differences;
+}
+
+}  // namespace
+
+std::vector<OrderDifference> differences_in_samples(const SampleOrder& a, const SampleOrder& b,
+                                                    Split split) {
+  const bool is_training = split == Split::kTrain;
+  std::vector<OrderDifference> differences;
+  const auto compare = [&](const std::string& name, const auto& x, const auto& y) {
+    if (x != y) differences.push_back({name, text_of(x), text_of(y)});
+  };
+  compare("the datasets of " + std::string(split_name(split)), a.blends.of(split),
+          b.blends.of(split));
+  if (is_training) compare("--blend-schedule", a.blends.changes, b.blends.changes);
+  const auto split_of = [](const SampleOrder& order) {
+    return order.blends.has_own_paths ? "paths of each split" : order.split;
+  };
+  if (a.blends.has_own_paths != b.blends.has_own_paths ||
+      (!a.blends.has_own_paths && !is_same_split(a.split, b.split)))
+    differences.push_back({"--split", split_of(a), split_of(b)});
+  for (OrderDifference& difference : different_fields(a, b, [&](Moves moves) {
+         return moves == Moves::kSamples || (moves == Moves::kEvaluations && !is_training);
+       }))
+    differences.push_back(std::move(difference));
+  compare("--dataloader-type", a.cyclic, b.cyclic);
+  if (is_training) compare("--curriculum-metrics", a.draws, b.draws);
+  const int64_t asked_of_a = num_asked_samples(a, split), asked_of_b = num_asked_samples(b, split);
+  if (asked_of_a != asked_of_b) {
+    differences.push_back({"samples of " + std::string(split_name(split)) + " that are asked for",
+                           std::to_string(asked_of_a), std::to_string(asked_of_b)});
+  }
+  return differences;
+}
+
+std::vector<OrderDifference> differences_in_iterations(const SampleOrder& a, const SampleOrder& b) {
+  return different_fields(a, b, [](Moves moves) { return moves == Moves::kIterations; });
+}
+
+GroupSamples build_group(const SampleOrder& order, Split split, const std::string& group) {
+  SampleOrder own = order;
   DatasetTargetSizes sizes = target_sizes(order, split);
   sizes.eval_iters = order.eval_iters;
   for (const Split other : {Split::kTrain, Split::kValid, Split::kTest}) {
     if (other == split) continue;
     samples_of(sizes, other) = 0;
-    options.blends.blends[static_cast<size_t>(other)].clear();
+    own.blends.blends[static_cast<size_t>(other)].clear();
   }
-  if (split != Split::kTrain) options.blends.changes.clear();
-  options.blends.blends[static_cast<size_t>(split)] = {find_group(order.data.blends, split, group)};
-  TrainingDatasets datasets = build_training_datasets(options, sizes);
-  if (options.takes_megatron_caches) tell_what_is_cached(datasets.reports);
-  if (datasets.train) return std::move(*datasets.train);
+  if (split != Split::kTrain) own.blends.changes.clear();
+  own.blends.blends[static_cast<size_t>(split)] = {find_group(order.blends, split, group)};
+  TrainingDatasets datasets = build_training_datasets(own, sizes);
+  GroupSamples built;
+  if (order.takes_megatron_caches) built.notes = notes_on_caches(datasets.reports);
+  if (datasets.train) built.samples = std::move(*datasets.train);
   for (auto* groups : {&datasets.valid, &datasets.test}) {
-    if (!groups->empty()) return std::move(groups->front().dataset);
+    if (!built.samples && !groups->empty()) built.samples = std::move(groups->front().dataset);
   }
-  return std::nullopt;
-}
-
-BlendedDataset build_group(const SampleOrder& order, Split split, const std::string& group) {
-  if (auto dataset = find_samples_of_group(order, split, group)) return std::move(*dataset);
-  throw std::invalid_argument("the " + std::string(split_name(split)) +
-                              " split has no samples in this run (--split " + order.data.split +
-                              ", --eval-iters " + std::to_string(order.eval_iters) + ")");
+  return built;
 }
 
 }  // namespace weft
