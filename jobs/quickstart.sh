@@ -16,6 +16,11 @@ started=$SECONDS
 
 step() { printf '\n=== %s\n' "$*"; }
 fail() { echo "error: $1" >&2; exit "${2:-1}"; }
+# Those of this machine's GPUs, as CMake lists them ("90a;80"); nothing without one. Hopper's own instructions are only in 90a.
+gpu_architectures() {
+  { nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null || true; } |
+    grep -E '^[0-9]+\.[0-9]$' | sort -u | sed 's/\.//; s/^90$/90a/' | paste -sd ';' || true
+}
 download_vocabulary() {  # FOLDER: GPT-2's published files, checked by their SHA-256
   local from=https://s3.amazonaws.com/models.huggingface.co/bert
   mkdir -p "$1" &&
@@ -38,7 +43,18 @@ if [ -n "${WEFT_BIN_DIR:-}" ]; then
   echo "using the programs in $bin"
 else
   [ -n "${WEFT_NO_INSTALL:-}" ] || jobs/install-deps.sh
-  cmake --preset release >"$out/configure.log" 2>&1 || { cat "$out/configure.log" >&2; fail "cmake could not configure"; }
+  # Compiling for GPUs takes most of the time, so it is done for those of this machine alone.
+  architectures=$(gpu_architectures)
+  if [ -n "$architectures" ]; then
+    device=(-DWEFT_CUDA=ON "-DWEFT_CUDA_ARCHITECTURES=$architectures")
+    echo "building for the GPU of this machine (compute capability $architectures)"
+  else
+    device=(-DWEFT_CUDA=OFF)
+    echo "no GPU found (nvidia-smi): building for the CPU. To build for GPUs of other machines, where the CUDA toolkit is:"
+    echo "    cmake --preset release && cmake --build --preset release"
+  fi
+  cmake --preset release "${device[@]}" >"$out/configure.log" 2>&1 || { cat "$out/configure.log" >&2; fail "cmake could not configure"; }
+  grep 'CUDA backend:' "$out/configure.log" || true
   cmake --build --preset release -j "$(nproc)" --target weft-data weft-train weft-model
 fi
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <string>
@@ -19,7 +20,11 @@ inline int num_promised_gpus() {
 
 class NeedsGpu : public testing::EmptyTestEventListener {
  public:
+  // A kernel that hangs ends the program by SIGALRM: no test takes minutes.
+  static constexpr unsigned kLongestTestS = 600;
+  void OnTestEnd(const testing::TestInfo&) override { ::alarm(0); }
   void OnTestStart(const testing::TestInfo&) override {
+    ::alarm(kLongestTestS);
     std::string why;
     if (num_cuda_devices(&why) > 0) return;
     if (num_promised_gpus() > 0) {

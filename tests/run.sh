@@ -17,7 +17,7 @@ if [ "${WEFT_SANITIZE:-0}" = 1 ]; then
   cmake --preset asan -DWEFT_TRAIN=OFF -DWEFT_TESTS=ON
   cmake --build --preset asan -j "$jobs" --target attacks
 fi
-cmake --preset release -DWEFT_TESTS=ON -DWEFT_SANITIZED_TESTS=$sanitized
+cmake --preset release -DWEFT_TESTS=ON -DWEFT_TEST_HOOKS=ON -DWEFT_SANITIZED_TESTS=$sanitized
 cmake --build --preset release -j "$jobs"
 [ $# -gt 0 ] || set -- -LE long
 ctest --preset release -j "$jobs" "$@"

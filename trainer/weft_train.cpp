@@ -9,6 +9,7 @@
 
 #include "indexed_dataset/base/process/standard_streams.h"
 #include "indexed_dataset/base/process/stop_signal.h"
+#include "indexed_dataset/base/process/test_hooks.h"
 #include "indexed_dataset/base/storage/bus_error.h"
 #include "kernels/backend.h"
 #include "trainer/command_line/command_line.h"
@@ -123,6 +124,8 @@ weft::ExitCode run(weft::ParsedArguments& parsed, weft::HostGroup& ranks,
 int main(int argc, char** argv) {
   weft::protect_standard_streams();
   weft::explain_bus_errors();
+  if (const std::string hooks = weft::active_test_hooks(); !hooks.empty())
+    std::fprintf(stderr, "%s\n", hooks.c_str());
   const auto process_start = weft::TrainLoop::Clock::now();
   std::unique_ptr<weft::HostGroup> ranks;
   try {

@@ -30,7 +30,8 @@ std::unique_ptr<RunRanks> RunRanks::join(RunRanksOptions options) {
   }
   std::unique_ptr<RankTransport> transport = make_mpi_transport(
       "give each a part of the work (--ranks off --shard I/N) and put the parts together with "
-      "weft-data merge");
+      "weft-data merge",
+      {options.peer_timeout, "--peer-timeout", options.print_error});
   if (transport->num_ranks() > 1) {
     return std::make_unique<RunRanks>(std::move(transport), std::move(options));
   }

@@ -4,6 +4,22 @@
 set -euo pipefail
 cd "${WEFT_SOURCE_DIR:?}"
 work=$(mktemp -d "${TMPDIR:-/tmp}/weft-quickstart.XXXXXX"); trap 'rm -rf "$work"' EXIT
+# What it builds depends on the machine's GPUs; this cmake only tells how it was called.
+mkdir "$work/tools"
+printf '#!/bin/sh\necho "cmake called with: $*" >&2\nexit 1\n' >"$work/tools/cmake"
+configured() { # OUTPUT_OF_NVIDIA_SMI TEXT...
+  printf '#!/bin/sh\n[ -n "%s" ] || exit 9\nprintf "%s"\n' "$1" "$1" >"$work/tools/nvidia-smi"
+  chmod +x "$work"/tools/*
+  env -u WEFT_BIN_DIR PATH="$work/tools:$PATH" WEFT_NO_INSTALL=1 WEFT_QUICKSTART_DIR="$work/build" jobs/quickstart.sh >"$work/build.log" 2>&1 &&
+    { echo "FAILED: it went on without a build" >&2; exit 1; }
+  for text in "${@:2}"; do
+    grep -qF -- "$text" "$work/build.log" || { cat "$work/build.log" >&2; echo "FAILED: no '$text' with a GPU of '$1'" >&2; exit 1; }
+  done
+}
+configured '' 'cmake called with: --preset release -DWEFT_CUDA=OFF' 'no GPU found' 'cmake --preset release && cmake --build --preset release'
+configured '9.0\n9.0\n' 'cmake called with: --preset release -DWEFT_CUDA=ON -DWEFT_CUDA_ARCHITECTURES=90a'
+configured '8.6\n8.0\n' '-DWEFT_CUDA_ARCHITECTURES=80;86'
+
 export WEFT_BIN_DIR=${WEFT_BIN_DIR:?}
 check() { # LOG
   for line in 'equal to the last bit' '^loss +[0-9.]+ -> [0-9.]+ in' 'the text of a sample' 'HF model'; do

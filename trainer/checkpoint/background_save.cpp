@@ -1,7 +1,6 @@
 #include "trainer/checkpoint/background_save.h"
 
 #include <algorithm>
-#include <cassert>
 #include <stdexcept>
 #include <utility>
 
@@ -52,20 +51,22 @@ BackgroundSave::~BackgroundSave() {
 }
 
 EventId BackgroundSave::begin(const CheckpointInfo& info, const std::vector<StateTensor>& tensors) {
-  assert(!is_running());
+  if (is_running()) throw std::logic_error("checkpoint: the save before has not ended");
   info_ = info;
   file_ = begin_checkpoint(options_.dir, iteration(), ranks_) / file_of_rank(ranks_.rank());
   tensors_ = tensors;
   backend_.record(computed_, Stream::kCompute);
   backend_.wait(Stream::kCopy, computed_);
   char* to = snapshot_.as<char>();
+  const char* const end = to + snapshot_.num_bytes();
   for (StateTensor& tensor : tensors_) {
     const Tensor source = tensor.tensor;
+    if (source.num_bytes() > end - to)
+      throw std::logic_error("checkpoint: the snapshot is smaller than the state of this rank");
     tensor.tensor = Tensor(to, source.dtype(), {source.num_elements()});
     backend_.copy(to, source.data(), source.num_bytes(), Stream::kCopy);
     to += aligned(source.num_bytes());
   }
-  assert(to <= snapshot_.as<char>() + snapshot_.num_bytes());
   backend_.record(copied_, Stream::kCopy);
   stage_ = Stage::kCopying;
   return copied_;
@@ -89,12 +90,13 @@ bool BackgroundSave::advance() {
     start_worker([this, of_ranks = std::move(of_ranks)] {
       commit_checkpoint(options_.dir, info_, of_ranks);
       if (options_.keep_last) {
-        remove_old_checkpoints(options_.dir, iteration(), *options_.keep_last, options_.keep_every);
+        remove_old_checkpoints(options_.dir, iteration(), *options_.keep_last, options_.keep_every,
+                               complete_);
       }
     });
     return false;
   }
-  assert(stage_ == Stage::kCommitting);
+  if (stage_ != Stage::kCommitting) throw std::logic_error("checkpoint: no save is under way");
   stage_ = Stage::kNone;
   return true;
 }

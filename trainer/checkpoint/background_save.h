@@ -20,6 +20,7 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -82,6 +83,7 @@ class BackgroundSave {
   std::filesystem::path file_;
   std::vector<StateTensor> tensors_;  // their memory is the snapshot
   std::string pieces_;                // of this rank, once they are written
+  std::set<int64_t> complete_;        // remove_old_checkpoints()
 
   std::thread worker_;
   std::atomic<bool> is_abandoned_{false};

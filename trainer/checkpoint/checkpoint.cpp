@@ -144,19 +144,26 @@ void save_checkpoint(const fs::path& dir, const CheckpointInfo& info,
 }
 
 void remove_old_checkpoints(const fs::path& dir, int64_t iteration, int64_t keep_last,
-                            std::optional<int64_t> keep_every) {
+                            std::optional<int64_t> keep_every, std::set<int64_t>& complete) {
+  const auto is_complete = [&](int64_t stored) {
+    if (complete.contains(stored)) return true;
+    const bool has_problem = !problem_of_checkpoint(dir, stored).empty();
+    if (!has_problem) complete.insert(stored);
+    return !has_problem;
+  };
   int64_t num_kept = 0;
   for (const int64_t stored : stored_iterations(dir)) {  // newest first
     // Those after it are of a past that this run has left; it replaces them one by one.
     if (stored > iteration) continue;
     const fs::path folder = checkpoint_folder(dir, stored);
     if (!fs::exists(manifest_path(folder))) continue;  // no checkpoint of ours
-    if (num_kept < keep_last && problem_of_checkpoint(dir, stored).empty()) {
+    if (num_kept < keep_last && is_complete(stored)) {
       ++num_kept;
       continue;
     }
     if (keep_every && stored % *keep_every == 0) continue;
     // A kill underway leaves a folder that remove_leftovers() knows.
+    complete.erase(stored);
     const fs::path removed = part_folder(dir, stored);
     commit_rename(folder, removed);
     fs::remove_all(removed);

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "kernels/backend.h"
@@ -69,9 +70,10 @@ void abandon_rank_file(const std::filesystem::path& dir, int64_t iteration, Host
 
 // Removes the checkpoints before `iteration` but the newest, so that `keep_last` with it remain,
 // and but those of iterations that are multiples of `keep_every`. Folders that hold no checkpoint
-// of ours stay.
+// of ours stay. A damaged one is not among those that remain; `complete` remembers which were found
+// complete, so that the files of all ranks are opened once and not at each save.
 void remove_old_checkpoints(const std::filesystem::path& dir, int64_t iteration, int64_t keep_last,
-                            std::optional<int64_t> keep_every);
+                            std::optional<int64_t> keep_every, std::set<int64_t>& complete);
 
 // Reads the manifest alone. Throws std::runtime_error if it is absent or no manifest,
 // ChecksumMismatch if it is damaged.

@@ -6,6 +6,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -158,11 +159,12 @@ class TrainLoop {
   LrSchedule lr_;
   int64_t consumed_valid_samples_ = 0;
   bool makes_up_evaluation_ = false;  // of the checkpoint's iteration, which a signal cut short
-  int64_t saved_iteration_ = -1;      // of the latest save that has begun, or of the loaded one
-  int64_t lr_consumed_samples_ = 0;   // consumed samples when lr_ advanced last
-  int64_t first_iteration_ = 1;       // the first one of this process
-  size_t results_in_flight_ = 0;      // results that stay unread while the next step is enqueued
-  std::deque<StepRecord> unread_;     // steps whose results are unread, oldest first
+  std::set<int64_t> complete_checkpoints_;  // remove_old_checkpoints()
+  int64_t saved_iteration_ = -1;     // of the latest save that has begun, or of the loaded one
+  int64_t lr_consumed_samples_ = 0;  // consumed samples when lr_ advanced last
+  int64_t first_iteration_ = 1;      // the first one of this process
+  size_t results_in_flight_ = 0;     // results that stay unread while the next step is enqueued
+  std::deque<StepRecord> unread_;    // steps whose results are unread, oldest first
 };
 
 }  // namespace weft

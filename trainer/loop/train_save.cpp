@@ -48,7 +48,8 @@ void TrainLoop::save() {
   } else {
     save_checkpoint(config_.save, info, saved_tensors(), *staging_, ranks_);
     if (config_.keep_last && is_first_rank())
-      remove_old_checkpoints(config_.save, iteration(), *config_.keep_last, config_.keep_every);
+      remove_old_checkpoints(config_.save, iteration(), *config_.keep_last, config_.keep_every,
+                             complete_checkpoints_);
     log_->print(saved_line(iteration(), config_.save));
   }
   saved_iteration_ = iteration();

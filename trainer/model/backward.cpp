@@ -12,7 +12,10 @@ void Model::backward(const MicroBatch& batch, bool accumulate, GradientReducer* 
       begin = recompute_.group_begin(i);
       if (recompute_.recomputes_layer(i)) recompute_layers(begin, i + 1, batch);
     }
-    backward_layer(i, batch, accumulate);
+    {
+      const auto scope = layer_scope(batch, "backward", chunk().first_layer + i);
+      backward_layer(i, batch, accumulate);
+    }
     if (reducer) reducer->layer(part().arena_ends[static_cast<size_t>(i)]);
   }
   if (chunk().has_embedding) backward_embedding(batch, accumulate);

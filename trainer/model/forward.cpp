@@ -1,6 +1,7 @@
 // Forward of one micro-batch, and its loss.
 #include <algorithm>
 
+#include "indexed_dataset/base/process/crash_point.h"
 #include "trainer/model/model.h"
 
 namespace weft {
@@ -16,6 +17,8 @@ void Model::forward(const MicroBatch& batch, bool training, ParameterGatherer* g
   if (chunk().has_embedding) forward_embedding(batch);
   for (int64_t i = 0; i < chunk().num_layers; ++i) {
     wait_for_parameters(begins[static_cast<size_t>(i)], i + 1);
+    const auto scope = layer_scope(batch, "forward", chunk().first_layer + i);
+    crash_point("layer_forward");
     forward_layer(i, branch_before(i, batch, training), batch,
                   training ? Pass::kForward : Pass::kEvaluation);
   }

@@ -20,6 +20,7 @@
 #include "trainer/parallel/gradient_reducer.h"
 #include "trainer/parallel/parallel_layout.h"
 #include "trainer/parallel/parameter_gatherer.h"
+#include "trainer/ranks/flight_recorder.h"
 
 namespace weft {
 
@@ -53,7 +54,15 @@ struct MicroBatch {
   int64_t slot = 0;            // where its activations are kept for backward
   int64_t gradient_slot = 0;   // where the gradient of the chunk's output is
   int64_t embedding_slot = 0;  // where the embedding is kept for backward, of the chunk that has it
+  FlightRecorder* recorder = nullptr;  // gets the layers as operations, if there is one
 };
+
+// Records the work on a layer of the model, where the micro-batch has a recorder.
+inline FlightRecorder::Scope layer_scope(const MicroBatch& batch, const char* pass, int64_t layer) {
+  std::string name;
+  if (batch.recorder != nullptr) name = pass + (" of layer " + std::to_string(layer));
+  return {batch.recorder, std::move(name)};
+}
 
 // All weights of a chunk, or all their gradients, as views into an arena. Shapes are those of the
 // tensor-parallel rank. Biases that the model lacks are empty: those of norms in an RMSNorm, too.

@@ -13,6 +13,10 @@
 namespace weft {
 namespace {
 
+// A NaN counts as less than any number, wherever it stands: the maximum must not depend on the order
+// of ranks.
+float greater(float a, float b) { return a < b || a != a ? b : a; }
+
 // Elements [first, first + count) of a flat tensor.
 struct Part {
   int64_t first = 0, count = 0;
@@ -133,7 +137,7 @@ class HostCommunicator final : public Communicator {
           const auto value = static_cast<float>(values[i]);
           sums[i] = rank == 0                ? value
                     : reduce == Reduce::kSum ? sums[i] + value
-                                             : std::max(sums[i], value);
+                                             : greater(sums[i], value);
         }
       }
       for (int64_t i = 0; i < n; ++i) out[first + i] = T(sums[i]);

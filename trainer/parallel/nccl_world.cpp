@@ -87,14 +87,17 @@ class NcclCommunicator final : public Communicator {
   void exchange(std::span<const Transfer> transfers, Stream stream) override {
     const FlightRecorder::Scope scope(host_.recorder(), "exchange over " + name_ + " ranks");
     check(ncclGroupStart(), "exchange");
+    ncclResult_t result = ncclSuccess;
     for (const Transfer& t : transfers) {
-      check(
+      if (result != ncclSuccess) break;
+      result =
           t.sends
               ? ncclSend(t.tensor.data(), bytes(t.tensor), ncclInt8, t.peer, comm_, native(stream))
-              : ncclRecv(t.tensor.data(), bytes(t.tensor), ncclInt8, t.peer, comm_, native(stream)),
-          "exchange", comm_);
+              : ncclRecv(t.tensor.data(), bytes(t.tensor), ncclInt8, t.peer, comm_, native(stream));
     }
-    check(ncclGroupEnd(), "exchange", comm_);
+    // Also after a failure: a group that stays open would keep what comes later for ever.
+    const ncclResult_t ended = ncclGroupEnd();
+    check(result == ncclSuccess ? ended : result, "exchange", comm_);
   }
 
   // Connections that are not NVLink's, between hosts above all, notice that the other side is gone.

@@ -1,6 +1,6 @@
 #include "trainer/parallel/parameter_gatherer.h"
 
-#include <cassert>
+#include <stdexcept>
 
 namespace weft {
 
@@ -20,7 +20,7 @@ void ParameterGatherer::bind(Tensor parameters) {
 void ParameterGatherer::gather(size_t bucket) {
   if (!shards_.is_sharded()) return;
   if (bucket + 1 == gathered_.size()) {
-    assert(enqueued_ == 0 && "forward has waited for all buckets of the update before");
+    if (enqueued_ != 0) throw std::logic_error("gathering: forward has not waited for all buckets");
     enqueued_ = awaited_ = gathered_.size();
   }
   backend_.record(updated_[bucket], Stream::kCompute);
@@ -28,7 +28,8 @@ void ParameterGatherer::gather(size_t bucket) {
 }
 
 void ParameterGatherer::enqueue(size_t bucket) {
-  assert(bucket + 1 == enqueued_);
+  // Ranks that gather in different orders would wait for each other, or mix up buckets.
+  if (bucket + 1 != enqueued_) throw std::logic_error("gathering: a bucket is out of order");
   const ArenaRange& range = shards_.buckets()[bucket];
   backend_.wait(Stream::kReduction, updated_[bucket]);
   data_.all_gather(range_of(parameters_, range), range_of(parameters_, shards_.own_part(range)),

@@ -42,9 +42,13 @@ Communicator& ProcessGroups::of(GroupKind kind) const {
 }
 
 void ProcessGroups::wait_for(Backend& backend, EventId event) const {
-  if (host == nullptr) return backend.synchronize(event);
+  constexpr char kName[] = "the device, which ends a step";
+  if (host == nullptr || host->size() == 1) {
+    const FlightRecorder::Scope scope(recorder_of_own_work(), kName);
+    return backend.synchronize(event);
+  }
   constexpr std::chrono::milliseconds kCheckInterval{100};
-  const FlightRecorder::Scope scope(host->recorder(), "the device, which ends a step");
+  const FlightRecorder::Scope scope(host->recorder(), kName);
   auto checked = std::chrono::steady_clock::now();
   while (!backend.has_happened(event)) {
     std::this_thread::sleep_for(std::chrono::microseconds(50));
@@ -52,6 +56,10 @@ void ProcessGroups::wait_for(Backend& backend, EventId event) const {
     for (const GroupKind kind : kKinds) of(kind).throw_if_failed();
     checked = std::chrono::steady_clock::now();
   }
+}
+
+FlightRecorder* ProcessGroups::recorder_of_own_work() const {
+  return host != nullptr && host->size() == 1 ? &host->recorder() : nullptr;
 }
 
 int num_groups_of_several(const Topology& topology) {
@@ -63,8 +71,9 @@ int num_groups_of_several(const Topology& topology) {
   return static_cast<int>(groups.size());
 }
 
-ProcessGroups create_lone_process_groups() {
+ProcessGroups create_lone_process_groups(HostGroup* host) {
   ProcessGroups groups;
+  groups.host = host;
   for (const GroupKind kind : kKinds) place_of(groups, kind) = create_self_communicator();
   return groups;
 }

@@ -13,7 +13,7 @@ namespace weft {
 
 struct ProcessGroups {
   ParallelLayout layout;
-  HostGroup* host = nullptr;  // all ranks; it outlives the groups; null for a process alone
+  HostGroup* host = nullptr;  // all ranks; it outlives the groups; null where nobody watches
   // Groups of the same ranks share a communicator: each one takes memory of the device.
   std::shared_ptr<Communicator> tensor, pipeline, data;
   std::shared_ptr<Communicator> model;  // tensor times pipeline, for gradient norms
@@ -23,6 +23,9 @@ struct ProcessGroups {
   // Waits until `event` of `backend` has happened. Where a rank does not come, the device waits for
   // it, and the host for the device: the wait is recorded, and ends where a communicator has failed.
   void wait_for(Backend& backend, EventId event) const;
+  // Where a process alone records its own work, so that it can be told where it hangs; null with
+  // several ranks, which record what needs others, and where nobody watches.
+  FlightRecorder* recorder_of_own_work() const;
 };
 
 // The device memory that NCCL takes for a group of several ranks, as measured on two H200s of one host
@@ -33,7 +36,7 @@ constexpr int64_t kNcclGroupBytes = int64_t{672} << 20;
 int num_groups_of_several(const Topology& topology);
 
 // Creates the groups of a process that is alone.
-ProcessGroups create_lone_process_groups();
+ProcessGroups create_lone_process_groups(HostGroup* host = nullptr);
 // Returns such groups, which live as long as the program.
 const ProcessGroups& lone_process_groups();
 

@@ -54,7 +54,7 @@ std::unique_ptr<Backend> create_backend(DeviceKind kind, const Config& config, i
 
 ProcessGroups create_groups(const Topology& topology, const Config& config, HostGroup& ranks,
                             Backend& backend, std::string& text) {
-  if (ranks.size() == 1) return create_lone_process_groups();
+  if (ranks.size() == 1) return create_lone_process_groups(&ranks);
   std::string how = "MPI";
   ProcessGroups groups;
   if (backend.kind() == DeviceKind::kCpu) {

@@ -13,37 +13,46 @@ void FlightRecorder::set_iteration(int64_t iteration) {
 
 void FlightRecorder::begin(std::string name) {
   const std::lock_guard lock(mutex_);
-  ++last_;
-  ring_[static_cast<size_t>(last_) % kNumKept] = {
-      .number = last_, .iteration = iteration_, .name = std::move(name), .begun = Clock::now()};
+  const auto now = Clock::now();
+  under_way_.push_back({.number = ++last_,
+                        .iteration = iteration_,
+                        .name = std::move(name),
+                        .begun = now,
+                        .waits_since = now});
+  kept(last_) = under_way_.back();
 }
 
 void FlightRecorder::end() {
   const std::lock_guard lock(mutex_);
-  Operation& operation = ring_[static_cast<size_t>(last_) % kNumKept];
+  Operation& operation = under_way_.back();
   operation.ended = Clock::now();
   operation.has_ended = true;
+  // Those inside of it may have taken its place.
+  if (kept(operation.number).number == operation.number) kept(operation.number) = operation;
+  const auto now = operation.ended;
+  under_way_.pop_back();
+  if (!under_way_.empty()) under_way_.back().waits_since = now;
 }
 
 void FlightRecorder::note_work() {
   const std::lock_guard lock(mutex_);
-  ring_[static_cast<size_t>(last_) % kNumKept].worked = Clock::now();
+  innermost().worked = Clock::now();
 }
 
 void FlightRecorder::forgive(Clock::duration pause) {
   const std::lock_guard lock(mutex_);
-  Operation& operation = ring_[static_cast<size_t>(last_) % kNumKept];
-  if (!operation.has_ended) operation.begun += pause;
+  Operation& operation = innermost();
+  if (!operation.has_ended) operation.waits_since += pause;
   if (operation.worked != Clock::time_point{}) operation.worked += pause;
-}
-
-const FlightRecorder::Operation& FlightRecorder::at(int64_t number) const {
-  return ring_[static_cast<size_t>(number) % kNumKept];
 }
 
 FlightRecorder::Operation FlightRecorder::latest() const {
   const std::lock_guard lock(mutex_);
-  return at(last_);
+  return under_way_.empty() ? kept(last_) : under_way_.back();
+}
+
+FlightRecorder::Operation& FlightRecorder::innermost() {
+  return under_way_.empty() ? kept(last_) : under_way_.back();
 }
 
 std::string FlightRecorder::to_text() const {
@@ -55,7 +64,7 @@ std::string FlightRecorder::to_text() const {
   std::string text = "operation iteration begun_s_ago lasted_s name\n";
   const int64_t first = std::max<int64_t>(1, last_ - static_cast<int64_t>(kNumKept) + 1);
   for (int64_t number = first; number <= last_; ++number) {
-    const Operation& operation = at(number);
+    const Operation& operation = kept(number);
     text += fmt::format("{:9d} {:9d} {:11.3f} {:>8} {}\n", number, operation.iteration,
                         seconds(now - operation.begun),
                         operation.has_ended

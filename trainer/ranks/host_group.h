@@ -51,7 +51,7 @@ class HostGroup {
   virtual void fail(int exit_code, const std::string& message) = 0;
 };
 
-// Creates the group of a process that is alone.
+// Creates the group of a process that is alone and that nobody watches.
 std::unique_ptr<HostGroup> create_lone_host_group();
 
 }  // namespace weft

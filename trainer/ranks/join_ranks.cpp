@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <stdexcept>
+#include <utility>
 
 namespace weft {
 namespace {
@@ -38,13 +39,14 @@ Launch find_launch_of_ranks(const FindVariable& find_variable) {
 
 std::unique_ptr<HostGroup> join_ranks(TransportGroupOptions options) {
   const Launch launch = find_launch_of_ranks(find_in_environment);
-  if (launch.num_processes == 1) return create_lone_host_group();
-  std::unique_ptr<RankTransport> transport = make_mpi_transport("start one process");
+  if (launch.num_processes == 1) return create_lone_host_group(std::move(options));
+  std::unique_ptr<RankTransport> transport = make_mpi_transport(
+      "start one process", {options.timeout, "--distributed-timeout-minutes", options.print_error});
   if (transport->num_ranks() > 1) {
     return std::make_unique<TransportGroup>(std::move(transport), std::move(options));
   }
   transport->end();
-  if (launch.num_processes == 0) return create_lone_host_group();
+  if (launch.num_processes == 0) return create_lone_host_group(std::move(options));
   throw std::invalid_argument("several processes were started together (" + launch.source +
                               "), but Open MPI finds one: the launcher is of another MPI; " +
                               kHowToStart);

@@ -29,7 +29,7 @@ RankProgress progress_of(const FlightRecorder& recorder) {
     return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
   };
   if (latest.number > 0 && !latest.has_ended) {
-    progress.waited_ms = ms_since(latest.begun);
+    progress.waited_ms = ms_since(latest.waits_since);
   } else if (latest.worked != FlightRecorder::Clock::time_point{}) {
     progress.idle_ms = ms_since(latest.worked);
   }
@@ -62,6 +62,16 @@ std::string hang_message(const std::vector<RankProgress>& ranks,
     if (rank.idle_ms >= 0 && rank.idle_ms < timeout.count()) return "";
   }
   const RankProgress& waiting = *longest;
+  const std::string where = fmt::format("operation {} ({}) of iteration {}", waiting.number,
+                                        waiting.operation, waiting.iteration);
+  const std::string limit = "--distributed-timeout-minutes " +
+                            fmt::format("{:g}", static_cast<double>(timeout.count()) / 6e4);
+  if (ranks.size() == 1) {
+    return fmt::format(
+        "{} has not ended within {}: the device hangs (dmesg tells of a GPU's faults), or is so slow "
+        "that the limit must be raised",
+        where, limit);
+  }
   int64_t fewest = waiting.number;
   bool all_wait = true;
   for (const RankProgress& rank : ranks) {
@@ -81,10 +91,6 @@ std::string hang_message(const std::vector<RankProgress>& ranks,
       waiting_names.push_back(std::to_string(i));
     }
   }
-  const std::string where = fmt::format("operation {} ({}) of iteration {}", waiting.number,
-                                        waiting.operation, waiting.iteration);
-  const std::string limit = "--distributed-timeout-minutes " +
-                            fmt::format("{:g}", static_cast<double>(timeout.count()) / 6e4);
   if (missing.empty()) {
     return fmt::format("all ranks wait in {} for longer than {}: the network carries nothing",
                        where, limit);

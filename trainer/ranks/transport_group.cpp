@@ -47,12 +47,21 @@ TransportGroup::TransportGroup(std::unique_ptr<RankTransport> transport,
       rounds_(static_cast<size_t>(rank_ == 0 ? size_ : 1)) {
   last_watched_ = Clock::now();
   for (Peer& peer : peers_) peer.last_heard = peer.last_told = last_watched_;
-  thread_ = std::thread([this] { watch(); });
+  if (options_.watches) thread_ = std::thread([this] { watch(); });
   gather_places();
 }
 
 TransportGroup::~TransportGroup() {
   if (thread_.joinable()) fail(code(ExitCode::kInternalError), "it has ended without a word");
+  stop_watching();
+}
+
+void TransportGroup::stop_watching() {
+  {
+    const Lock lock(mutex_);
+    is_ending_ = true;
+  }
+  if (thread_.joinable()) thread_.join();
 }
 
 void TransportGroup::gather_places() {
@@ -178,20 +187,19 @@ void TransportGroup::set_failure_folder(const std::filesystem::path& folder) {
 
 void TransportGroup::end() {
   round("end", "", [](const std::vector<std::string>&) { return std::string(); });
-  {
-    const Lock lock(mutex_);
-    is_ending_ = true;
-  }
-  thread_.join();
-  // Rank 0's last answers may still be on their way.
-  while (true) {
-    const Lock lock(mutex_);
-    if (transport_->is_all_sent()) break;
+  stop_watching();
+  // Rank 0's last answers may still be on their way. They carry nothing that a rank waits for, so a
+  // network that does not take them is no reason to stay.
+  const auto start = Clock::now();
+  const Lock lock(mutex_);
+  while (!transport_->is_all_sent() && Clock::now() - start < options_.timeout) {
+    std::this_thread::sleep_for(milliseconds(1));
   }
   transport_->end();
 }
 
 void TransportGroup::fail(int exit_code, const std::string& message) {
+  if (size_ == 1) return;
   Lock lock(mutex_);
   report(lock, {exit_code, name_of(rank_) + ": " + message});
 }

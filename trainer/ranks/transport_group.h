@@ -12,6 +12,7 @@
 // failure.json: rank 0, or the first rank that is left where rank 0 itself is lost. The run ends
 //   - with the exit code of a rank that fails;
 //   - with kPeerLost (13) if a process is gone: ranks of its machine see that at once;
+//   - with kHang (12) if a process alone does not get on with a step for the time limit;
 //   - with kHang (12) if a rank is silent for the time limit, as a stopped process or a lost machine
 //     is, or if ranks wait for others in one operation for longer than that.
 // Time in which a process itself did not run (a suspended job) is not counted as silence of others.
@@ -35,12 +36,13 @@ struct TransportGroupOptions {
   std::chrono::milliseconds timeout{600'000};  // --distributed-timeout-minutes
   // Says why the run ends, from any thread, in the one process whose task that is.
   std::function<void(const std::string& message)> print_error = [](const std::string&) {};
+  bool watches = true;  // a thread does; a process alone may do without
 };
 
 class TransportGroup final : public HostGroup {
  public:
   TransportGroup(std::unique_ptr<RankTransport> transport, TransportGroupOptions options);
-  // Fails with kInternalError unless end() was called.
+  // Fails with kInternalError unless end() was called; a process alone just ends.
   ~TransportGroup() override;
 
   int rank() const override { return rank_; }
@@ -54,7 +56,7 @@ class TransportGroup final : public HostGroup {
   FlightRecorder& recorder() override { return recorder_; }
   void set_failure_folder(const std::filesystem::path& folder) override;
   void end() override;
-  [[noreturn]] void fail(int exit_code, const std::string& message) override;
+  void fail(int exit_code, const std::string& message) override;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -85,6 +87,8 @@ class TransportGroup final : public HostGroup {
   void handle(RankMessage& message);
   void send(int to, int tag, std::string bytes = {});
 
+  // Ends the thread.
+  void stop_watching();
   // The thread, and with mutex_ held what it does (transport_watch.cpp).
   void watch();
   void say_alive(Clock::time_point now);
@@ -119,5 +123,9 @@ class TransportGroup final : public HostGroup {
 
   std::thread thread_;
 };
+
+// Creates the group of a process that is alone. Its thread ends the process with kHang where an
+// operation that it has recorded lasts longer than the time limit: a step, or a wait for the device.
+std::unique_ptr<HostGroup> create_lone_host_group(TransportGroupOptions options);
 
 }  // namespace weft

@@ -1,6 +1,5 @@
 #include "trainer/step/step_results.h"
 
-#include <cassert>
 #include <cmath>
 #include <stdexcept>
 #include <string>
@@ -13,7 +12,7 @@ namespace {
 constexpr int64_t kNorm = 0, kClip = 1, kLoss = 2, kParamsSumOfSquares = 3, kNumNumbers = 4;
 constexpr int64_t kProductsOfLayer = 4;  // qkv, proj, fc1, fc2
 static_assert(kClip == kNorm + 1, "clip_coefficient writes the pair");
-static_assert(kLoss == kClip + 1, "norm_clip_and_loss() is one range");
+static_assert(kLoss == kClip + 1, "copy_norm_and_loss() copies one range");
 
 Tensor element(Tensor tensor, int64_t idx, int64_t count = 1) {
   return Tensor(tensor.as<float>() + idx, DType::kFloat32, {count});
@@ -41,7 +40,6 @@ void StepResults::bind() {
 
 Tensor StepResults::loss() const { return element(device_, kLoss); }
 Tensor StepResults::norm_and_clip() const { return element(device_, kNorm, 2); }
-Tensor StepResults::norm_clip_and_loss() const { return element(device_, kNorm, 3); }
 Tensor StepResults::params_sum_of_squares() const { return element(device_, kParamsSumOfSquares); }
 
 Tensor StepResults::fp8_errors() const {
@@ -67,7 +65,6 @@ Tensor StepResults::losses_of_all_ranks() const {
 }
 
 void StepResults::begin(int64_t num_micro_batches, Kind kind) {
-  assert(num_micro_batches > 0);
   if (num_begun_ - num_taken_ >= kInFlight) {
     throw std::logic_error("trainer: " + std::to_string(kInFlight) +
                            " results are unread; call result() first");
@@ -77,8 +74,10 @@ void StepResults::begin(int64_t num_micro_batches, Kind kind) {
   ++num_begun_;
   slot.num_micro_batches = num_micro_batches;
   slot.kind = kind;
-  assert(!kind.fp8_errors || num_fp8_layers_ > 0);
-  assert(!keeps_samples() || samples_.dp_size * samples_per_rank(slot) <= samples_.most);
+  const bool has_place_for_samples =
+      !keeps_samples() || samples_.dp_size * samples_per_rank(slot) <= samples_.most;
+  if (num_micro_batches < 1 || !has_place_for_samples || (kind.fp8_errors && num_fp8_layers_ == 0))
+    throw std::logic_error("trainer: a step has more results than were planned, or none");
   slot.work.clear();
   backend_.record(slot.begin, Stream::kCompute);
   if (kind.fp8_errors) backend_.run(Zero{.out = fp8_errors()});
@@ -90,6 +89,15 @@ void StepResults::work_done(PipelineWork::Kind kind) {
     slot.work_done.push_back(backend_.create_timed_event());
   backend_.record(slot.work_done[slot.work.size()], Stream::kCompute);
   slot.work.push_back(kind);
+}
+
+void StepResults::copy_norm_and_loss() {
+  const Tensor numbers = element(device_, kNorm, 3);
+  backend_.copy(current().host + kNorm, numbers.data(), numbers.num_bytes(), Stream::kCompute);
+}
+
+StepResults::NormAndLoss StepResults::norm_and_loss() const {
+  return {current().host[kNorm], current().host[kLoss]};
 }
 
 void StepResults::end(const StepOutcome& outcome) {

@@ -65,7 +65,6 @@ class StepResults {
   // pair (2).
   Tensor loss() const;
   Tensor norm_and_clip() const;
-  Tensor norm_clip_and_loss() const;  // (3): both
   Tensor params_sum_of_squares() const;
   // (L,4,2): LayerLinears::Place's error of each product. Empty where the current step measures none.
   Tensor fp8_errors() const;
@@ -82,6 +81,13 @@ class StepResults {
   };
   void begin(int64_t num_micro_batches, Kind kind);
   void work_done(PipelineWork::Kind kind);
+  // Enqueues a copy of the current step's norm and loss to the host, for who needs them before end().
+  struct NormAndLoss {
+    float norm = 0, loss = 0;
+  };
+  void copy_norm_and_loss();
+  // Returns them once the compute stream has come so far.
+  NormAndLoss norm_and_loss() const;
   // The step is enqueued: its numbers are copied to the host after it.
   void end(const StepOutcome& outcome = {});
 

@@ -94,6 +94,7 @@ Trainer::Trainer(Backend& backend, const TrainerOptions& options, const ProcessG
 
 // All stages time the products of all of them: the first rank's table is the run's, and checkpoints hold it.
 std::string Trainer::tune() {
+  const FlightRecorder::Scope scope(groups_.recorder_of_own_work(), "timing GEMM algorithms");
   std::vector<AnyOperation> operations;
   ParallelLayout layout = groups_.layout;
   for (layout.pp_rank = 0; layout.pp_rank < layout.pp_size; ++layout.pp_rank) {
@@ -146,6 +147,7 @@ void Trainer::parameters_loaded() {
 // --- steps ---
 
 bool Trainer::step(const GlobalBatch& batch, const StepOptions& options) {
+  const FlightRecorder::Scope scope(groups_.recorder_of_own_work(), "a step");
   results_.begin(
       batch.num_micro_batches,
       {.training = true, .params_norm = options.params_norm, .fp8_errors = options.fp8_errors});
@@ -175,14 +177,12 @@ bool Trainer::step(const GlobalBatch& batch, const StepOptions& options) {
 // weights, and moves the loss's factor. An overflow that lowers it is no bad step: the next one may be
 // good. [Megatron-LM megatron/core/optimizer/optimizer.py, MixedPrecisionOptimizer.prepare_grads]
 StepOutcome Trainer::judge() {
+  results_.copy_norm_and_loss();
   backend_.record(settled_, Stream::kCompute);
-  groups_.wait_for(backend_, settled_);
-  std::array<float, 3> norm_clip_and_loss{};
-  backend_.copy(norm_clip_and_loss.data(), results_.norm_clip_and_loss().data(),
-                sizeof norm_clip_and_loss, Stream::kCompute);
-  backend_.synchronize();
-  const bool overflows = !std::isfinite(norm_clip_and_loss[0]);
-  const bool has_loss = std::isfinite(norm_clip_and_loss[2]);
+  groups_.wait_for(backend_, settled_);  // no more: another stream may copy a checkpoint still
+  const auto [norm, loss] = results_.norm_and_loss();
+  const bool overflows = !std::isfinite(norm);
+  const bool has_loss = std::isfinite(loss);
   bool is_bad = overflows || !has_loss;
   StepOutcome outcome{.skipped = is_bad};
   if (scalars_.loss_scale) {
@@ -197,6 +197,7 @@ StepOutcome Trainer::judge() {
 }
 
 void Trainer::evaluate(const GlobalBatch& batch) {
+  const FlightRecorder::Scope scope(groups_.recorder_of_own_work(), "an evaluation");
   results_.begin(batch.num_micro_batches, {});
   run_micro_batches(batch, /*training=*/false, /*timed=*/true);
   results_.end();
@@ -379,6 +380,7 @@ MicroBatch Trainer::micro_batch_at(const GlobalBatch& batch, const PipelineItem&
   if (!document_bounds_.empty())
     micro_batch.document_bounds = document_bounds_[static_cast<size_t>(micro_batch.slot)];
   micro_batch.iteration = scalars_.iteration;
+  micro_batch.recorder = groups_.recorder_of_own_work();
   // Megatron's order: micro-batch i is the i-th run of B * DP consecutive samples, of which rank r
   // takes the r-th B.
   const ParallelLayout& layout = groups_.layout;

@@ -10,7 +10,7 @@ namespace weft {
 // time (from 1) this name is reached. NAME:K:stop stops it by SIGSTOP instead; NAME:K:PATH makes
 // PATH.waiting and holds this thread up until PATH exists. Several of these are separated by
 // semicolons. WEFT_CRASH_AT=list prints every name to standard error when it is reached first.
-// Otherwise costs a comparison. A build without tests does not look at the environment.
+// Otherwise costs a comparison. A build without WEFT_TEST_HOOKS does not look at the environment.
 void crash_point(std::string_view name);
 
 }  // namespace weft

@@ -9,7 +9,9 @@
 #include <stdexcept>
 #include <vector>
 
+#include "indexed_dataset/base/process/crash_point.h"
 #include "indexed_dataset/base/ranks/rank_transport.h"
+#include "indexed_dataset/base/ranks/start_watch.h"
 
 namespace weft {
 namespace {
@@ -30,10 +32,13 @@ void check(int code, const char* call) {
 
 class MpiTransport final : public RankTransport {
  public:
-  MpiTransport() {
+  explicit MpiTransport(const StartLimit& limit) {
+    const StartWatch watch(limit);
+    crash_point("mpi_starts");
     int provided = MPI_THREAD_SINGLE;
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
     check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    crash_point("mpi_has_started");
     if (provided < MPI_THREAD_SERIALIZED) {
       throw std::runtime_error("this MPI cannot be called from more than one thread");
     }
@@ -164,8 +169,9 @@ class MpiTransport final : public RankTransport {
 
 }  // namespace
 
-std::unique_ptr<RankTransport> make_mpi_transport(std::string_view /*way_without_mpi*/) {
-  return std::make_unique<MpiTransport>();
+std::unique_ptr<RankTransport> make_mpi_transport(std::string_view /*way_without_mpi*/,
+                                                  const StartLimit& limit) {
+  return std::make_unique<MpiTransport>(limit);
 }
 
 }  // namespace weft

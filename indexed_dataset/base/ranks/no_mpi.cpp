@@ -5,7 +5,8 @@
 
 namespace weft {
 
-std::unique_ptr<RankTransport> make_mpi_transport(std::string_view way_without_mpi) {
+std::unique_ptr<RankTransport> make_mpi_transport(std::string_view way_without_mpi,
+                                                  const StartLimit& /*limit*/) {
   throw std::invalid_argument(
       "several processes were started together, but this program was built without MPI; " +
       std::string(way_without_mpi) + ", or install libopenmpi-dev and build again");

@@ -1,7 +1,9 @@
 // Carries bytes between the ranks of a run: Open MPI in mpi_transport.cpp, nothing in no_mpi.cpp.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -52,9 +54,18 @@ class RankTransport {
   virtual void abort(int exit_code) = 0;
 };
 
+// How long the ranks may take to start MPI, which waits for each of them for ever.
+struct StartLimit {
+  std::chrono::milliseconds timeout;
+  std::string option;  // that sets it: "--peer-timeout"
+  std::function<void(const std::string& message)> print_error;
+};
+
 // Starts MPI in this process; its launcher must have started others with it. Throws
 // std::runtime_error if MPI fails, std::invalid_argument where this program was built without it;
-// `way_without_mpi` is what a user can do then.
-std::unique_ptr<RankTransport> make_mpi_transport(std::string_view way_without_mpi);
+// `way_without_mpi` is what a user can do then. Where another rank is frozen meanwhile, the process
+// ends with kPeerLost when the time is over; its launcher ends the others.
+std::unique_ptr<RankTransport> make_mpi_transport(std::string_view way_without_mpi,
+                                                  const StartLimit& limit);
 
 }  // namespace weft

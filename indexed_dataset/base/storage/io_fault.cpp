@@ -4,8 +4,11 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <stdexcept>
 #include <string_view>
 #include <utility>
+
+#include "indexed_dataset/base/process/test_hooks.h"
 
 namespace weft {
 #ifdef WEFT_TEST_HOOKS
@@ -64,6 +67,10 @@ bool io_call::is_made_to_fail() {
   return true;
 }
 #else
+void set_io_fault(int64_t fail_at, int /*error_number*/) {
+  if (fail_at > 0) throw std::logic_error(kNoTestHooks);
+}
+int64_t num_io_calls() { throw std::logic_error(kNoTestHooks); }
 bool io_call::is_made_to_fail() { return false; }
 bool io_call::is_made_to_lose_page() { return false; }
 #endif

@@ -10,6 +10,7 @@
 #include "indexed_dataset/base/process/out_of_memory.h"
 #include "indexed_dataset/base/process/standard_streams.h"
 #include "indexed_dataset/base/process/stop_signal.h"
+#include "indexed_dataset/base/process/test_hooks.h"
 #include "indexed_dataset/base/terminal/messages.h"
 
 namespace weft {
@@ -38,6 +39,7 @@ int run_program(int argc, const char* const* argv, const std::string& descriptio
                 const std::vector<std::unique_ptr<Command>>& commands) {
   protect_standard_streams();
   prepare_for_out_of_memory();
+  if (const std::string hooks = active_test_hooks(); !hooks.empty()) print_message(hooks);
   try {
     return exit_code_after_flush(run_command_line(argc, argv, description, version_text, commands));
   } catch (const StoppedBySignal& stopped) {

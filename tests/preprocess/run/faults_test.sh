@@ -131,6 +131,7 @@ same random || fail "random differs"
 expect 5 'No space left on device' env WEFT_IO_FAIL_AT=9:28 "$data" preprocess --input corpus.jsonl --output-prefix full
 [ ! -e full_text_document.idx ] || fail "a full disk left an .idx"
 expect 4 'Input/output error' env WEFT_IO_FAIL_AT=9 "$data" preprocess --input corpus.jsonl --output-prefix full
+[ "$(head -1 out.log)" = 'this build is for tests, and WEFT_IO_FAIL_AT=9 makes it fail' ] || fail "a hook is active without a word: $(cat out.log)"
 if [ "$(id -u)" = 0 ] && mkdir small && mount -t tmpfs -o size=1m tmpfs small 2>/dev/null; then
   trap 'umount "$work/small"; rm -rf "$work"' EXIT
   expect 5 'small/full.work' "$data" preprocess --input corpus.jsonl --output-prefix small/full

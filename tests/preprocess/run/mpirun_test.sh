@@ -87,6 +87,15 @@ forget
 launch together
 ends together 0 'is there already'
 
+for place in mpi_starts mpi_has_started; do
+  echo "a rank is frozen at $place"
+  echo "$place:1:stop" >hold.1
+  launch "$place" --peer-timeout 4
+  ends "$place" 13 'the ranks have not all started MPI within 4 s (--peer-timeout)'
+  [ ! -e "$place.work" ] || fail "$place.work is there"
+  forget
+done
+
 echo "a rank is killed"
 only_rank_1_works batch_written
 launch killed

@@ -211,6 +211,22 @@ TEST_F(Background, AFailureIsThrownAndLeavesAWholeCheckpoint) {
   EXPECT_EQ(latest_iteration(dir_), 2);
 }
 
+// In every build: the memory behind the snapshot belongs to others.
+TEST_F(Background, ASnapshotThatIsTooSmallIsRefusedBeforeItIsPassed) {
+  const auto backend = create_cpu_backend(1);
+  const auto alone = create_lone_host_group();
+  std::vector<float> values(1000, 1.0F);
+  const std::vector<StateTensor> tensors = {
+      {.name = "model/w",
+       .global_shape = {1000},
+       .tensor = Tensor(values.data(), DType::kFloat32, {1000})}};
+  std::vector<float> memory(1001, 7.0F);
+  BackgroundSave save(*backend, *alone, {dir_, {}, {}},
+                      Tensor(memory.data(), DType::kUInt8, {999 * 4}));
+  EXPECT_THROW(save.begin(info_at(1), tensors), std::logic_error);
+  EXPECT_THAT(memory, testing::Each(7.0F));
+}
+
 TEST_F(Background, ASaveThatIsAbandonedLeavesNoCheckpoint) {
   const auto backend = create_cpu_backend(1);
   const auto alone = create_lone_host_group();

@@ -279,13 +279,20 @@ TEST_F(Resharding, OldCheckpointsGoButTheNewestAndTheMultiples) {
   }
   fs::create_directories(dir_ / "iter_0000002.mine");
   fs::remove(manifest_path(checkpoint_folder(dir_, 1)));  // another program's folder
-  remove_old_checkpoints(dir_, 8, 2, 3);
+  std::set<int64_t> complete;
+  remove_old_checkpoints(dir_, 8, 2, 3, complete);
+  EXPECT_THAT(complete, testing::ElementsAre(7, 8));
   EXPECT_THAT(stored_iterations(dir_), testing::ElementsAre(9, 8, 7, 6, 3, 1));
+  const int64_t calls_before = num_io_calls();
+  remove_old_checkpoints(dir_, 8, 2, 3, complete);
+  EXPECT_EQ(num_io_calls(), calls_before) << "files of complete checkpoints were opened again";
   fs::resize_file(dir_ / "iter_0000008/state_00000.safetensors", 100);
-  remove_old_checkpoints(dir_, 9, 2, std::nullopt);
+  complete.clear();  // as the next process
+  remove_old_checkpoints(dir_, 9, 2, std::nullopt, complete);
   EXPECT_THAT(stored_iterations(dir_), testing::ElementsAre(9, 7, 1))
       << "a torn one does not count";
-  remove_old_checkpoints(dir_, 9, 1, std::nullopt);
+  remove_old_checkpoints(dir_, 9, 1, std::nullopt, complete);
+  EXPECT_THAT(complete, testing::ElementsAre(9));
   EXPECT_THAT(stored_iterations(dir_), testing::ElementsAre(9, 1));
   EXPECT_TRUE(fs::exists(dir_ / "iter_0000002.mine"));
 }

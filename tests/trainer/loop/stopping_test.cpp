@@ -77,6 +77,20 @@ TEST_F(Training, ASignalThatComesAgainMuchLaterEndsARunThatHangs) {
   EXPECT_EQ(wait(child), 128 + SIGTERM) << output();
 }
 
+// A layer that hangs stands for a kernel that does: nobody waits for this process, and it must end.
+TEST_F(Training, AHangOfAProcessAloneIsExitTwelveWithTheOperation) {
+  setenv("WEFT_CRASH_AT", ("layer_forward:12:" + (folder_ / "go").string()).c_str(), 1);
+  const pid_t child = start(arguments("run", 30, {"--distributed-timeout-minutes", "0.02"}));
+  unsetenv("WEFT_CRASH_AT");
+  EXPECT_EQ(wait(child), 12) << output();
+  // 2 layers and 4 micro-batches: the last layer of the second micro-batch of step 2.
+  const std::string what = "(forward of layer 1) of iteration 2 has not ended within";
+  EXPECT_THAT(output(), HasSubstr(what));
+  EXPECT_THAT(read_file(folder_ / "run/failure.json"), HasSubstr(what));
+  EXPECT_THAT(read_file(folder_ / "run/operations.rank_00000.txt"),
+              HasSubstr("waits forward of layer 1\n"));
+}
+
 TEST_F(Training, LimitsOfTheProcessAreExitNine) {
   for (const auto& [kib, flags, message] :
        // 64 threads that multiply want 128 MiB each for OpenBLAS.

@@ -13,6 +13,7 @@
 #include "tests/trainer/ranks/thread_ranks.h"
 #include "trainer/parallel/first_operations.h"
 #include "trainer/parallel/nccl_failure.h"
+#include "trainer/parallel/parameter_gatherer.h"
 
 namespace weft {
 namespace {
@@ -65,6 +66,33 @@ TEST_P(Sums, AreMadeInTheOrderOfRanks) {
       EXPECT_EQ(values, expected);
     });
   }
+}
+
+// Whichever rank has it: what looks for a scale must not lose a maximum to the order of ranks.
+TEST_P(Sums, AMaximumPassesOverWhatIsNoNumber) {
+  const int size = GetParam();
+  for (int nan_rank = 0; nan_rank < size; ++nan_rank) {
+    run_topology({1, 1, size}, [&](ProcessGroups& groups) {
+      std::vector<float> values(static_cast<size_t>(size),
+                                groups.host->rank() == nan_rank ? std::nanf("") : -1.0F);
+      groups.data->all_reduce(tensor_of(values), Reduce::kMax, Stream::kCompute);
+      EXPECT_THAT(values, testing::Each(-1.0F)) << nan_rank;
+    });
+  }
+}
+
+// A bucket that one rank gathers first and another one later would be mixed up with others.
+TEST(ParameterGatherer, RefusesBucketsOutOfOrder) {
+  run_topology({1, 1, 2}, [](ProcessGroups& groups) {
+    const auto backend = create_cpu_backend(1);
+    const ArenaShards shards(8 * kOptimizerBlock, 2 * kOptimizerBlock, groups.host->rank(), 2,
+                             /*sharded=*/true);
+    std::vector<float> parameters(static_cast<size_t>(shards.padded_elements()));
+    ParameterGatherer gatherer(*backend, groups, shards);
+    gatherer.bind(tensor_of(parameters));
+    ASSERT_EQ(shards.buckets().size(), 4U);
+    EXPECT_THROW(gatherer.gather(0), std::logic_error) << "the last bucket comes first";
+  });
 }
 
 // All ranks add up numbers of two bytes.

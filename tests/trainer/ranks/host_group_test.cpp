@@ -38,6 +38,20 @@ TEST(HostGroup, RemembersTheLastOperations) {
   EXPECT_EQ(recorder.latest().iteration, 30);
 }
 
+// An operation with more operations inside of it than are kept is still known to be under way.
+TEST(HostGroup, RemembersTheOperationAroundOthers) {
+  FlightRecorder recorder;
+  const FlightRecorder::Scope step(recorder, "a step");
+  for (int i = 0; i < 300; ++i) {
+    const FlightRecorder::Scope layer(recorder, "a layer");
+    EXPECT_EQ(recorder.latest().name, "a layer");
+  }
+  EXPECT_EQ(recorder.latest().name, "a step");
+  EXPECT_FALSE(recorder.latest().has_ended);
+  EXPECT_GT(recorder.latest().waits_since, recorder.latest().begun)
+      << "it gets on as long as those inside of it do";
+}
+
 TEST(HostGroup, GathersTextsOnTheFirstRank) {
   run_ranks(3, [](HostGroup& host) {
     const auto all = host.gather("of " + std::to_string(host.rank()));
@@ -47,6 +61,25 @@ TEST(HostGroup, GathersTextsOnTheFirstRank) {
       EXPECT_THAT(all, testing::IsEmpty());
     }
   });
+}
+
+// What is left to send at the end is no reason to stay for ever.
+TEST(HostGroup, EndsWhereTheNetworkDoesNotTakeTheLastMessages) {
+  class StuckTransport final : public ThreadTransport {
+   public:
+    using ThreadTransport::ThreadTransport;
+    bool is_all_sent() override { return false; }
+  };
+  ThreadNetwork network(2);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      TransportGroup group(std::make_unique<StuckTransport>(network, rank),
+                           {.timeout = std::chrono::milliseconds(3'000)});
+      group.end();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST(RankProgress, SurvivesItsText) {
@@ -86,6 +119,15 @@ TEST(RankProgress, ARankThatDoesNotArriveIsNamedUnlessItWorks) {
       << "it has not written for as long";
   ranks[0].waited_ms = ranks[2].waited_ms = 59'000;
   EXPECT_EQ(hang_message(ranks, names, timeout), "");
+}
+
+TEST(RankProgress, AProcessAloneThatDoesNotGetOnIsToldWhere) {
+  const RankProgress hung{
+      .number = 7, .iteration = 3, .waited_ms = 61'000, .operation = "forward of layer 1"};
+  EXPECT_THAT(hang_message({hung}, {"rank 0"}, std::chrono::milliseconds(60'000)),
+              testing::StartsWith("operation 7 (forward of layer 1) of iteration 3 has not ended "
+                                  "within --distributed-timeout-minutes 1: the device hangs"));
+  EXPECT_EQ(hang_message({hung}, {"rank 0"}, std::chrono::milliseconds(62'000)), "");
 }
 
 }  // namespace

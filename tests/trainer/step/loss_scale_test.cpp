@@ -124,6 +124,35 @@ TEST(LossScaledSteps, HaveTheBitsOfStepsWithoutAFactor) {
     EXPECT_EQ(to_host(*a.backend, a->weight(p)), to_host(*b.backend, b->weight(p))) << p.name;
 }
 
+// Another stream may be busy with a checkpoint for seconds: a step that is judged waits for its own
+// numbers alone.
+TEST(LossScaledSteps, WaitForNoOtherStream) {
+  class CountsWaitsForDevice final : public ForwardingBackend {
+   public:
+    using ForwardingBackend::ForwardingBackend;
+    using ForwardingBackend::synchronize;
+    int num_waits = 0;
+    void synchronize() override { ++num_waits; }
+  };
+  TrainerOptions options = options_of(DType::kFloat32);
+  options.loss_scale = LossScaleOptions{.initial = 8};
+  TrainerOnDevice t(options, std::make_unique<CountsWaitsForDevice>(create_cpu_backend(1)));
+  auto& backend = dynamic_cast<CountsWaitsForDevice&>(*t.backend);
+  backend.num_waits = 0;
+  const HostBatch batch(t->shape(), 4, 1);
+  EXPECT_TRUE(t->step(batch.view(), {.learning_rate = 1e-2}));
+  EXPECT_EQ(backend.num_waits, 0);
+  EXPECT_GT(t->result().grad_norm, 0);
+}
+
+// In every build: the losses of more samples would be written over what lies behind them.
+TEST(Steps, WithMoreSamplesThanWerePlannedAreRefused) {
+  TrainerOptions options = options_of(DType::kFloat32);
+  options.num_sample_losses = 2 * options.shape.micro_batch_size;
+  TrainerOnDevice t(options);
+  EXPECT_THROW(t->step(HostBatch(t->shape(), 4, 1).view(), {}), std::logic_error);
+}
+
 // The step is as if it had never been, but for the counters of iterations and samples.
 TEST(LossScaledSteps, AnOverflowLeavesWeightsAndOptimizerAsTheyAre) {
   for (const DType dtype : {DType::kFloat16, DType::kBFloat16}) {

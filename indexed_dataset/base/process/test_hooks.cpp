@@ -1,0 +1,20 @@
+#include "indexed_dataset/base/process/test_hooks.h"
+
+#include <cstdlib>
+
+namespace weft {
+
+std::string active_test_hooks() {
+  std::string active;
+#ifdef WEFT_TEST_HOOKS
+  for (const char* name :
+       {"WEFT_CRASH_AT", "WEFT_IO_FAIL_AT", "WEFT_STATFS_TYPE", "WEFT_NO_EXCHANGE"}) {
+    const char* value = std::getenv(name);
+    if (value != nullptr) active += (active.empty() ? "" : " ") + std::string(name) + "=" + value;
+  }
+#endif
+  if (active.empty()) return "";
+  return "this build is for tests, and " + active + " makes it fail";
+}
+
+}  // namespace weft
