@@ -1,6 +1,6 @@
 // The scratch of flash attention's backward on CUDA, in plain C++: a dry run plans it without a GPU.
 //
-// It holds lse2 and delta, then counters and sums of dQ, to which blocks add in turns, then partial sums of the gradient of
+// It holds lse2 and delta, then counters and sums of dQ, to which blocks add in a fixed order, then partial sums of the gradient of
 // a bias (kernels/cuda/attention/backward_workspace). Kernels for Hopper alone use the latter two; which kernels
 // run is not asked here.
 #pragma once
@@ -36,33 +36,33 @@ constexpr int64_t row_values_bytes(int64_t B, int64_t T, int64_t H) {
   return 2 * B * H * padded_length(T) * 4;
 }
 
-constexpr int kTurnQueries = 64;  // So many queries share a counter.
-constexpr int kTurnKeys = 128;    // An item has so many keys.
+constexpr int kSemaphoreQueries = 64;  // So many queries share a semaphore.
+constexpr int kTileKeys = 128;         // A work tile has so many keys.
 
-constexpr int64_t num_turn_tiles(int64_t T) { return (T + kTurnKeys - 1) / kTurnKeys; }
+constexpr int64_t num_key_tiles(int64_t T) { return (T + kTileKeys - 1) / kTileKeys; }
 
-// Counters, the first of which is the ticket, and sums. A head has num_blocks blocks of kTurnQueries queries.
-struct TurnLayout {
+// The tile scheduler's counter, semaphores and sums. A head has num_blocks blocks of kSemaphoreQueries queries.
+struct SemaphoreLayout {
   int64_t
-      columns;  // of a head's tile; 0 where that is wider than 128 and its kernels take no turns
+      columns;  // of a head's tile; 0 where that is wider than 128 and its kernels add to no sums
   int num_slots, heads_together;
   int64_t num_blocks, num_counters;
   int64_t counter_bytes, sum_bytes;
 
-  TurnLayout(int64_t B, int64_t T, int64_t H, int64_t D)
+  SemaphoreLayout(int64_t B, int64_t T, int64_t H, int64_t D)
       : columns(flash_columns(D) <= 128 ? flash_columns(D) : 0) {
     constexpr int64_t kL2ShareBytes = 15 << 20;
-    constexpr int64_t kItemsInFlight = 320;  // twice the multiprocessors of the largest Hopper GPU
-    const int64_t num_tiles = num_turn_tiles(T);
-    num_blocks = num_tiles * (kTurnKeys / kTurnQueries);
-    const int64_t slot_bytes = num_blocks * kTurnQueries * columns * 4;
+    constexpr int64_t kTilesInFlight = 320;  // twice the multiprocessors of the largest Hopper GPU
+    const int64_t num_tiles = num_key_tiles(T);
+    num_blocks = num_tiles * (kTileKeys / kSemaphoreQueries);
+    const int64_t slot_bytes = num_blocks * kSemaphoreQueries * columns * 4;
     // L2 has to hold Q, K, V, dO and the sums of the heads that blocks are at.
-    const int64_t head_bytes = 4 * num_tiles * kTurnKeys * columns * 2 + slot_bytes;
+    const int64_t head_bytes = 4 * num_tiles * kTileKeys * columns * 2 + slot_bytes;
     heads_together = static_cast<int>(
         std::clamp<int64_t>(kL2ShareBytes / std::max<int64_t>(head_bytes, 1), 1, 20));
     // With fewer slots a head waits for the one that had its slot.
     const int64_t wanted =
-        kItemsInFlight / std::max<int64_t>(num_tiles, 1) + 2 + 2 * heads_together;
+        kTilesInFlight / std::max<int64_t>(num_tiles, 1) + 2 + 2 * heads_together;
     num_slots = columns > 0 ? static_cast<int>(std::min(wanted, B * H)) : 0;
     num_counters = 1 + num_slots * num_blocks;
     counter_bytes = (num_counters * 4 + 255) / 256 * 256;
@@ -73,22 +73,22 @@ struct TurnLayout {
 
 // Returns the bytes into which the layouts of all sequences of up to T tokens fit. A shorter one can take more than a
 // longer one, because more heads of it are taken together, and get slots; the memory is planned for the longest.
-inline int64_t turn_bytes(int64_t B, int64_t T, int64_t H, int64_t D) {
-  int64_t num_bytes = TurnLayout(B, T, H, D).num_bytes();
-  for (int64_t shorter = kTurnKeys; shorter < T; shorter += kTurnKeys)
-    num_bytes = std::max(num_bytes, TurnLayout(B, shorter, H, D).num_bytes());
+inline int64_t semaphore_bytes(int64_t B, int64_t T, int64_t H, int64_t D) {
+  int64_t num_bytes = SemaphoreLayout(B, T, H, D).num_bytes();
+  for (int64_t shorter = kTileKeys; shorter < T; shorter += kTileKeys)
+    num_bytes = std::max(num_bytes, SemaphoreLayout(B, shorter, H, D).num_bytes());
   return num_bytes;
 }
 
-// Returns the most that any version of the kernel leaves. With documents any item can be the last one for some queries, else
-// the first tile's item is for all. With dropout each of the two warpgroups has sums of the values of its keys.
+// Returns the most that any version of the kernel leaves. With documents any work tile can be the last one for some queries, else
+// the first tile's work tile is for all. With dropout each of the two warpgroups has sums of the values of its keys.
 inline int64_t bias_sums_bytes(int64_t B, int64_t T, int64_t H, int64_t D) {
-  return B * (1 + 2) * num_turn_tiles(T) * H * TurnLayout(B, T, H, D).columns * 4;
+  return B * (1 + 2) * num_key_tiles(T) * H * SemaphoreLayout(B, T, H, D).columns * 4;
 }
 
 // Returns the bytes of all of it, which do not shrink where B, T or H grow.
 inline int64_t flash_backward_bytes(int64_t B, int64_t T, int64_t H, int64_t D, bool sums_bias) {
-  return row_values_bytes(B, T, H) + turn_bytes(B, T, H, D) +
+  return row_values_bytes(B, T, H) + semaphore_bytes(B, T, H, D) +
          (sums_bias ? bias_sums_bytes(B, T, H, D) : 0);
 }
 

@@ -2,6 +2,7 @@
 #include <stdexcept>
 
 #include "kernels/backend.h"
+#include "kernels/flash_kernels.h"
 
 namespace weft {
 
@@ -19,5 +20,7 @@ int num_cuda_devices(std::string* why) {
   if (why != nullptr) *why = kWhy;
   return 0;
 }
+
+std::string flash_kernels(DType) { throw std::invalid_argument(kWhy); }
 
 }  // namespace weft

@@ -42,12 +42,14 @@ CudaBackend::CudaBackend(int device_idx, const std::string& algorithm_file)
   gemm_ = std::make_unique<Gemm>(context_.stream, properties_.name, algorithm_file);
   context_.gemm = gemm_.get();
   context_.num_multiprocessors = properties_.multiProcessorCount;
-  context_.work_counter = static_cast<uint32_t*>(allocate(sizeof(uint32_t), Memory::kDevice));
+  work_counter_ = std::make_unique<WorkCounter>();
+  context_.work_counter = work_counter_->data();
 }
 
 CudaBackend::~CudaBackend() {
   cudaDeviceSynchronize();
   gemm_.reset();
+  work_counter_.reset();
   for (const cudaEvent_t event : events_) cudaEventDestroy(event);
   for (const auto& [data, memory] : allocations_) {
     if (memory == Memory::kDevice) {
@@ -162,9 +164,17 @@ void CudaBackend::wait(Stream stream, EventId event) {
   CUDA_CHECK(cudaStreamWaitEvent(stream_of(stream), event_of(event), 0));
 }
 
-void CudaBackend::synchronize(EventId event) { CUDA_CHECK(cudaEventSynchronize(event_of(event))); }
+void CudaBackend::synchronize(EventId event) {
+  CUDA_CHECK(cudaEventSynchronize(event_of(event)));
+#ifndef NDEBUG
+  work_counter_->check(context_.stream);
+#endif
+}
 
-void CudaBackend::synchronize() { CUDA_CHECK(cudaDeviceSynchronize()); }
+void CudaBackend::synchronize() {
+  CUDA_CHECK(cudaDeviceSynchronize());
+  work_counter_->check(context_.stream);
+}
 
 bool CudaBackend::has_happened(EventId event) {
   const cudaError_t error = cudaEventQuery(event_of(event));

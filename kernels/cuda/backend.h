@@ -15,6 +15,7 @@
 
 #include "kernels/backend.h"
 #include "kernels/cuda/device/context.h"
+#include "kernels/cuda/device/work_counter.h"
 #include "kernels/cuda/gemm.h"
 
 namespace weft::cuda {
@@ -74,6 +75,8 @@ class CudaBackend final : public OperationVisitor<CudaBackend> {
   cudaStream_t communication_ = nullptr, reduction_ = nullptr, copy_ = nullptr;
   std::vector<cudaEvent_t> events_;
   std::map<void*, Memory> allocations_;
+  // synchronize() checks it, and in a build without NDEBUG a wait for an event does, too.
+  std::unique_ptr<WorkCounter> work_counter_;
   std::unique_ptr<Gemm> gemm_;
   Context context_;  // of the compute stream
 };

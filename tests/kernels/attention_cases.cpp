@@ -1,5 +1,7 @@
 // Causal self-attention.
+#include <algorithm>
 #include <cmath>
+#include <random>
 
 #include "tests/kernels/op_case.h"
 #include "tests/kernels/reference.h"
@@ -112,7 +114,7 @@ reference::AttentionResult definition(const Values& qkv, const Shape& s, float p
                               dropout_of(p), document_bounds(s.documents, s.B, s.T), slopes_of(s));
 }
 
-OpCase forward(DType x, Shape s, float p) {
+OpCase forward(DType x, Shape s, float p, Accuracy accuracy = Accuracy::kAttention) {
   return {shape_name("attention_forward", x, s, p),
           [=](Backend& backend) -> Outputs {
             const Inputs in(x, s);
@@ -129,7 +131,11 @@ OpCase forward(DType x, Shape s, float p) {
             if (p > 0) outputs.push_back({"kept", expected_bits(s, p)});
             return outputs;
           },
-          Accuracy::kAttention};
+          accuracy};
+}
+
+Accuracy backward_accuracy(const Shape& s) {
+  return s.T > 512 ? Accuracy::kLongAttentionBackward : Accuracy::kAttentionBackward;
 }
 
 AttentionBackward backward_args(Arrays& arrays, DType x, const Shape& s, const Buffers& buffers,
@@ -147,7 +153,7 @@ AttentionBackward backward_args(Arrays& arrays, DType x, const Shape& s, const B
 }
 
 // Forward runs first: backward takes its out and lse.
-OpCase backward(DType x, Shape s, float p) {
+OpCase backward(DType x, Shape s, float p, Accuracy accuracy) {
   return {shape_name("attention_backward", x, s, p),
           [=](Backend& backend) -> Outputs {
             const Inputs in(x, s);
@@ -163,7 +169,7 @@ OpCase backward(DType x, Shape s, float p) {
             const auto f = [&](const Values& qkv) { return definition(qkv, s, p).out; };
             return {{"dqkv", reference::gradient(f, in.qkv, in.dout)}};
           },
-          s.T > 512 ? Accuracy::kLongAttentionBackward : Accuracy::kAttentionBackward};
+          accuracy};
 }
 
 // The gradient of a bias (H,3,D) by part. Each has its own typical size, which its tolerance follows: values have the
@@ -186,7 +192,7 @@ Outputs parts_of_bias(const Values& bias, DType x, const Shape& s) {
 }
 
 // Backward that also sums the gradient of a bias, or adds it to what is there.
-OpCase backward_with_bias(DType x, Shape s, float p, bool accumulate) {
+OpCase backward_with_bias(DType x, Shape s, float p, bool accumulate, Accuracy accuracy) {
   const Values before = random_values(s.H * 3 * s.D, 5, DType::kFloat32);
   return {shape_name("attention_backward_bias", x, s, p) + (accumulate ? "_accumulate" : ""),
           [=](Backend& backend) -> Outputs {
@@ -219,7 +225,7 @@ OpCase backward_with_bias(DType x, Shape s, float p, bool accumulate) {
             }
             return parts_of_bias(accumulate ? reference::add(bias, before) : bias, x, s);
           },
-          s.T > 512 ? Accuracy::kLongAttentionBackward : Accuracy::kAttentionBackward};
+          accuracy};
 }
 
 // Heads of the kernels that sum the bias, of tiles that they fill and of one that they do not, with everything that
@@ -318,7 +324,61 @@ std::vector<Shape> shapes_of_unfused_heads() {
   return shapes;
 }
 
+// So many heads that each block of a GPU takes several tiles one after the other, of few tokens.
+std::vector<Shape> shapes_of_many_heads() {
+  std::vector<Shape> shapes;
+  for (const int64_t D : {64, 96, 128, 160}) shapes.push_back({10, 300, 14, D, {}, {200, true}});
+  return shapes;
+}
+
+// Numbers that follow from a seed.
+struct Random {
+  std::mt19937_64 bits;
+  int64_t below(int64_t bound) {
+    return static_cast<int64_t>(bits() % static_cast<uint64_t>(bound));
+  }
+  bool coin() { return below(2) == 0; }
+  // Every order of magnitude of [1, bound] is as likely.
+  int64_t spread(int64_t bound) {
+    const double exponent = static_cast<double>(bits() >> 11) / 9007199254740992.0;
+    return std::min(bound, static_cast<int64_t>(std::pow(bound + 1, exponent)));
+  }
+};
+
+// The scores of all heads are so many at most, which the CPU computes in a second. Short sequences may have more heads than
+// there are slots of sums (kernels/flash_attention.h).
+Shape random_shape(Random& random) {
+  constexpr int64_t kMostScores = 16 << 20, kMostHeads = 500, kLongest = 2500;
+  constexpr int64_t kFullTiles[] = {64, 96, 128, 160};
+  Shape s = {};
+  s.T = random.spread(kLongest);
+  const int64_t num_heads =
+      random.spread(std::clamp<int64_t>(kMostScores / (s.T * s.T), 1, kMostHeads));
+  s.H = random.spread(num_heads);
+  s.B = num_heads / s.H;
+  s.D = random.coin() ? kFullTiles[random.below(4)] : 8 * (1 + random.below(20));
+  if (random.coin()) s.documents = {random.spread(2 * s.T), random.coin()};
+  if (random.coin()) s.heads = {random.below(3), s.H + 2 + random.below(3)};
+  s.has_slopes = random.coin();
+  return s;
+}
+
 }  // namespace
+
+std::vector<OpCase> random_attention_cases(uint64_t seed, int num_shapes) {
+  constexpr Accuracy kAccuracy = Accuracy::kRandomAttention;
+  Random random{std::mt19937_64(seed)};
+  std::vector<OpCase> cases;
+  for (int i = 0; i < num_shapes; ++i) {
+    const Shape s = random_shape(random);
+    const DType x = random.coin() ? DType::kBFloat16 : DType::kFloat16;
+    const float p = random.coin() ? 0.1F : 0.0F;
+    cases.push_back(forward(x, s, p, kAccuracy));
+    cases.push_back(random.coin() ? backward(x, s, p, kAccuracy)
+                                  : backward_with_bias(x, s, p, random.coin(), kAccuracy));
+  }
+  return cases;
+}
 
 void add_attention_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
   // Finite differences check backward where they are quick; T = 67 and 130 cross the CPU's blocks
@@ -335,17 +395,19 @@ void add_attention_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
   if (sizes == Sizes::kDevice) {
     for (const Shape& s : shapes_of_other_heads()) shapes.push_back(s);
     for (const Shape& s : shapes_of_unfused_heads()) shapes.push_back(s);
+    if (x == DType::kBFloat16)
+      for (const Shape& s : shapes_of_many_heads()) shapes.push_back(s);
   }
   for (const Shape& s : shapes) {
     for (const float p : {0.0F, 0.1F}) {
       cases.push_back(forward(x, s, p));
-      cases.push_back(backward(x, s, p));
+      cases.push_back(backward(x, s, p, backward_accuracy(s)));
     }
   }
   for (const Shape& s : shapes_with_bias(sizes)) {
     for (const float p : {0.0F, 0.1F}) {
       for (const bool accumulate : {false, true})
-        cases.push_back(backward_with_bias(x, s, p, accumulate));
+        cases.push_back(backward_with_bias(x, s, p, accumulate, backward_accuracy(s)));
     }
   }
   if (sizes == Sizes::kSmall) cases.push_back(forward(x, {2, 130, 2, 64}, 0.1F));

@@ -16,8 +16,8 @@ struct Sizes {
 // More heads of a shorter sequence are taken together and have slots, so its sums alone can need more memory.
 TEST(FlashScratch, OfALongSequenceIsEnoughForAllShorterOnes) {
   const auto needs_more = [](const Sizes& s) {
-    const int64_t planned = TurnLayout(s.B, s.T, s.H, s.D).num_bytes();
-    return TurnLayout(s.B, s.T - 128, s.H, s.D).num_bytes() > planned;
+    const int64_t planned = SemaphoreLayout(s.B, s.T, s.H, s.D).num_bytes();
+    return SemaphoreLayout(s.B, s.T - 128, s.H, s.D).num_bytes() > planned;
   };
   ASSERT_TRUE(needs_more({1, 10368, 16, 64}) && needs_more({1, 6912, 32, 96}) &&
               needs_more({2, 5248, 8, 128}))
@@ -31,7 +31,7 @@ TEST(FlashScratch, OfALongSequenceIsEnoughForAllShorterOnes) {
         // What backward asks for suffices for what it lays out, and the plan for what it asks for.
         const int64_t asked = flash_backward_bytes(s.B, T, s.H, s.D, sums_bias);
         const int64_t laid_out = row_values_bytes(s.B, T, s.H) +
-                                 TurnLayout(s.B, T, s.H, s.D).num_bytes() +
+                                 SemaphoreLayout(s.B, T, s.H, s.D).num_bytes() +
                                  (sums_bias ? bias_sums_bytes(s.B, T, s.H, s.D) : 0);
         ASSERT_LE(asked, planned) << T << " of " << s.T << " tokens, head size " << s.D;
         ASSERT_LE(laid_out, asked) << T << " of " << s.T << " tokens, head size " << s.D;

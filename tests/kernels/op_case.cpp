@@ -246,7 +246,8 @@ Tolerance reference_tolerance(DType dtype) {
 // from fp64 then (weft_attention_bench check), so 1.5 % from the other, and the largest of 10^5
 // differences is 5 to 6 times the typical one. Queries of few keys have
 // larger gradients than the typical one, and with them larger differences: in a sequence of 1100 the largest of
-// 2 * 10^6 is 10 % of it. fp16 has three more binary digits.
+// 2 * 10^6 is 10 % of it. Random shapes have rows of few keys beside very long ones; what their test looks for, a wrong
+// order of blocks or a tile that is left out, changes more than that. fp16 has three more binary digits.
 // GELU by another exponential may round a few numbers to the neighbour in fp8, 2^-3 or 2^-2 apart.
 // Hopper's matrix units align the products of 32 pairs of fp8 to the largest and keep about 13 digits of them
 // (DeepSeek-V3, arXiv:2412.19437, section 3.5.2): on an H100 the worst of 10^6 sums was 7e-4 of the typical one off.
@@ -264,6 +265,8 @@ Tolerance device_tolerance(DType dtype, Accuracy accuracy) {
       return {digits / 64, digits * 3e-2, digits * 7e-3};
     case Accuracy::kAttentionBackward:
       break;
+    case Accuracy::kRandomAttention:
+      return {digits / 64, digits * 3e-1, digits * 1.5e-2};
     case Accuracy::kLongAttentionBackward:
       return {digits / 64, digits * 12e-2, digits * 1.5e-2};
   }

@@ -26,7 +26,14 @@ using Outputs = std::vector<Output>;
 // Results of two devices that round to 16 bits differ by the last rounding only, or by products of
 // rounded probabilities (attention), or by differences of such products (its backward). Hopper adds up
 // fp8 products in fewer digits than fp32 has.
-enum class Accuracy { kRounded, kAttention, kAttentionBackward, kLongAttentionBackward, kFp8Sums };
+enum class Accuracy {
+  kRounded,
+  kAttention,
+  kAttentionBackward,
+  kLongAttentionBackward,
+  kRandomAttention,
+  kFp8Sums
+};
 
 struct OpCase {
   std::string name;  // letters, digits and _
@@ -52,6 +59,10 @@ void add_qkv_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);
 void add_attention_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);
 void add_loss_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);
 void add_optimizer_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);
+
+// Returns attention's operations for shapes that follow from `seed`: any number of tokens and heads, so also of heads that
+// blocks take together, any size of heads, documents, ALiBi's slopes and dropout.
+std::vector<OpCase> random_attention_cases(uint64_t seed, int num_shapes);
 
 void add_fp8_cases(std::vector<OpCase>& cases, Sizes sizes);  // of bf16 models
 

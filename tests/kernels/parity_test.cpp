@@ -6,11 +6,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <iostream>
 #include <limits>
 #include <memory>
+#include <random>
 #include <utility>
 #include <vector>
 
+#include "kernels/flash_kernels.h"
 #include "tests/kernels/op_case.h"
 #include "tests/needs_gpu.h"
 
@@ -109,6 +113,18 @@ Values repeated_values(int64_t n, DType x) {
   Values values(static_cast<size_t>(n));
   for (size_t i = 0; i < values.size(); ++i) values[i] = some[i % some.size()];
   return values;
+}
+
+TEST(CudaAttention, KernelsAreThoseOfTheDevice) {
+  const auto backend = create_cuda_backend(0, "");
+  const char* choice = std::getenv("WEFT_ATTENTION");
+  const bool wants_mma_sync = choice != nullptr && std::string(choice) == "mma_sync";
+  const bool is_hopper = backend->description().find("(sm_90,") != std::string::npos;
+  for (const DType x : {DType::kBFloat16, DType::kFloat16}) {
+    const std::string wanted = is_hopper && !wants_mma_sync ? "wgmma" : "mma.sync";
+    EXPECT_NE(flash_kernels(x).find(wanted), std::string::npos) << flash_kernels(x);
+  }
+  EXPECT_NE(flash_kernels(DType::kFloat32).find("fp32"), std::string::npos);
 }
 
 // In such a batch each block of the GPU's has several items, one after the other (kernels/cuda/attention/hopper_forward/copies.cuh);
@@ -246,6 +262,24 @@ TEST(CudaAttention, GradientsOfALargeBatchAreThoseOfEachRowAlone) {
       EXPECT_TRUE(first == arrays.read(together)) << "repeated, " << where;
       EXPECT_TRUE(bias_together.values == arrays.read(bias)) << "repeated, " << where;
     }
+  }
+}
+
+// Shapes that nobody has chosen. The seed is printed, and WEFT_TEST_SEED repeats it.
+TEST(CudaAttention, MatchesTheCpuAndItselfForRandomShapes) {
+  constexpr int kNumShapes = 24;
+  const char* given = std::getenv("WEFT_TEST_SEED");
+  const uint64_t seed =
+      given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
+  std::cout << "WEFT_TEST_SEED=" << seed << std::endl;
+  const auto cpu = create_cpu_backend(), cuda = create_cuda_backend(0, "");
+  const auto tolerance = [](DType x) { return device_tolerance(x, Accuracy::kRandomAttention); };
+  for (const OpCase& op_case : random_attention_cases(seed, kNumShapes)) {
+    SCOPED_TRACE("WEFT_TEST_SEED=" + std::to_string(seed) + ", " + op_case.name);
+    const Outputs first = op_case.run(*cuda), second = op_case.run(*cuda);
+    ASSERT_EQ(first.size(), second.size());
+    for (size_t i = 0; i < first.size(); ++i) EXPECT_TRUE(first[i].values == second[i].values);
+    EXPECT_EQ(differences(first, op_case.run(*cpu), tolerance), "");
   }
 }
 

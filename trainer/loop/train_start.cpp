@@ -98,7 +98,7 @@ TrainLoop::TrainLoop(const Config& config, const std::vector<std::string>& notes
   if (profiled) groups_ = with_profile(std::move(groups_), profiled->recorder());
   print(where);
   print(fmt::format("> device: {} ({})\n", backend_->description(), device.why));
-  if (is_gpu) print(slow_attention_line(shape, topology));
+  if (is_gpu) print(attention_line(shape, topology));
   // The CPU executes in place, so there is nothing to overlap, and a result that waits is a log
   // line that is late.
   results_in_flight_ = is_gpu ? 1 : 0;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "kernels/flash_attention.h"
+#include "kernels/flash_kernels.h"
 #include "kernels/unfused_attention.h"
 #include "trainer/checkpoint/background_save.h"
 #include "trainer/checkpoint/checkpoint.h"
@@ -45,6 +46,11 @@ std::string slow_attention_line(const ModelShape& shape, const Topology& topolog
       "queries and {} heads at a time are kept in {:.2f} MiB of workspace, which is slower\n",
       shape.head_size, kMaxFlashHeadSize, scratch.num_queries, scratch.num_heads,
       static_cast<double>(scratch.num_bytes) / (1 << 20));
+}
+
+std::string attention_line(const ModelShape& shape, const Topology& topology) {
+  if (!has_flash_attention(shape.head_size)) return slow_attention_line(shape, topology);
+  return "> attention: " + flash_kernels(shape.dtype) + "\n";
 }
 
 std::unique_ptr<Backend> create_backend(DeviceKind kind, const Config& config, int local_rank) {

@@ -24,6 +24,8 @@ struct DeviceChoice {
 DeviceChoice choose_device(const std::string& device);
 // Returns a line that tells that a GPU has no flash attention for the model's heads; "" where it has.
 std::string slow_attention_line(const ModelShape& shape, const Topology& topology);
+// A line that says which attention the current GPU runs.
+std::string attention_line(const ModelShape& shape, const Topology& topology);
 // Returns the file of --gemm-algorithm-cache; empty where there is neither the option nor a $HOME.
 std::string algorithm_cache(const Config& config);
 // Ranks of one host take its GPUs in turn.

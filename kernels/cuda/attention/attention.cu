@@ -43,13 +43,13 @@ Params checked_params(const Tensor& qkv, const Tensor& document_bounds, const Te
 
 }  // namespace attention
 
-void attention_forward(cudaStream_t stream, const AttentionForward& args, uint32_t* item_counter) {
+void attention_forward(cudaStream_t stream, const AttentionForward& args, uint32_t* tile_counter) {
   attention::Params params = attention::checked_params(args.qkv, args.document_bounds, args.slopes,
                                                        args.heads, args.scale, args.dropout);
   params.out = args.out.data();
   params.lse = args.lse.as<float>();
   params.kept = args.kept.as<uint32_t>();
-  params.item_counter = item_counter;
+  params.tile_counter = tile_counter;
   const bool drop = args.dropout.p > 0;
   if (drop) attention::draw_kept(stream, params);
   if (args.qkv.dtype() == DType::kFloat32) {
@@ -76,17 +76,17 @@ attention::Params backward_params(const AttentionBackward& args, void* workspace
   params.kept = args.kept.as<uint32_t>();
   params.lse2 = static_cast<float*>(workspace);
   params.delta = params.lse2 + padded_length(params.T) * static_cast<int64_t>(params.B) * params.H;
-  const TurnLayout turns(params.B, params.T, params.H, params.head_size);
+  const SemaphoreLayout semaphores(params.B, params.T, params.H, params.head_size);
   char* const counters =
       static_cast<char*>(workspace) + row_values_bytes(params.B, params.T, params.H);
-  params.turns = reinterpret_cast<int*>(counters);
-  params.num_turns = static_cast<int>(turns.num_counters);
-  params.dq_sums = reinterpret_cast<float*>(counters + turns.counter_bytes);
-  params.num_slots = turns.num_slots;
-  params.heads_together = turns.heads_together;
-  if (args.dqkv_bias && turns.columns > 0 && args.qkv.dtype() != DType::kFloat32) {
-    params.bias = attention::bias_sums(params, turns.columns, args.dropout_p > 0,
-                                       params.dq_sums + turns.sum_bytes / 4);
+  params.semaphores = reinterpret_cast<int*>(counters);
+  params.num_semaphores = static_cast<int>(semaphores.num_counters);
+  params.dq_sums = reinterpret_cast<float*>(counters + semaphores.counter_bytes);
+  params.num_slots = semaphores.num_slots;
+  params.heads_together = semaphores.heads_together;
+  if (args.dqkv_bias && semaphores.columns > 0 && args.qkv.dtype() != DType::kFloat32) {
+    params.bias = attention::bias_sums(params, semaphores.columns, args.dropout_p > 0,
+                                       params.dq_sums + semaphores.sum_bytes / 4);
   }
   return params;
 }

@@ -17,9 +17,9 @@
 
 namespace weft::cuda {
 
-// Blocks draw their work from `item_counter`, in device memory, which is 0 before and after: calls that share it must be
+// Blocks draw their work from `tile_counter`, in device memory, which is 0 before and after: calls that share it must be
 // on one stream.
-void attention_forward(cudaStream_t stream, const AttentionForward& args, uint32_t* item_counter);
+void attention_forward(cudaStream_t stream, const AttentionForward& args, uint32_t* tile_counter);
 // `workspace` is device memory of what the operation takes (kernels/cuda_scratch.h), 256-byte aligned; its
 // content is overwritten.
 void attention_backward(cudaStream_t stream, const AttentionBackward& args, void* workspace);

@@ -1,3 +1,4 @@
+#include "kernels/cuda/hopper/hopper_code.h"
 #include "kernels/cuda/products/gelu_product.h"
 #include "kernels/cuda/products/launch.cuh"
 
@@ -7,8 +8,8 @@ bool has_gelu_products(DType x, const ProductSizes& sizes) {
   constexpr int64_t kLargest = int64_t{1} << 30;  // Rows and tiles are counted in 32 bits.
   static const void* const kernel =
       reinterpret_cast<const void*>(products::gelu_product_kernel<__nv_bfloat16, false>);
-  static const bool runs = attention::runs_on_hopper(kernel) &&
-                           fits_shared_memory(kernel, products::shared_bytes(/*backward=*/true));
+  static const bool runs =
+      has_hopper_code() && fits_shared_memory(kernel, products::shared_bytes(/*backward=*/true));
   return runs && size_bytes(x) == 2 && sizes.N % 8 == 0 && sizes.K % 8 == 0 &&
          sizes.K >= products::kMinTerms && std::max({sizes.M, sizes.N, sizes.K}) <= kLargest;
 }

@@ -19,23 +19,24 @@ template <typename Element, bool kBackward>
 __device__ inline void load_stages(const Args& args, const ProductMemory& memory,
                                    const CUtensorMap& left_map, const CUtensorMap& right_map,
                                    int rank, int first_drawn) {
-  attention::expect_bytes(memory.announced(0), sizeof(Origin));
+  expect_bytes(memory.announced(0), sizeof(Origin));
   if (rank == 0) announce_tile(memory, 0, origin_of(args, first_drawn));
   int step = 0;
   for (Tiles tiles(memory); tiles.has_one(); tiles.next()) {
     const Origin at = tiles.origin();
     const auto load = [&](int k) {
-      attention::wait_barrier(memory.empty(step), memory.phase(step) ^ 1);
+      wait_barrier(memory.empty(step), memory.phase(step) ^ 1);
       const uint32_t full = memory.full(step);
       if (!kBackward && k == 0) {
         // The bias of tile t overwrites that of tile t-2. Its last readers are done, because the stage that is filled
         // here was released during tile t-1, which needs at least kStages steps (kMinTerms).
+        memory.bias_reads(tiles.count()).require(tiles.count() / 2 * 128 * kGroups);
         const int num_bytes = min(kTileN, args.N - at.column) * 2;
-        attention::expect_bytes(full, kStageBytes + num_bytes);
-        attention::load_bytes(memory.bias(tiles.count()),
-                              static_cast<const Element*>(args.bias) + at.column, num_bytes, full);
+        expect_bytes(full, kStageBytes + num_bytes);
+        load_bytes(memory.bias(tiles.count()), static_cast<const Element*>(args.bias) + at.column,
+                   num_bytes, full);
       } else {
-        attention::expect_bytes(full, kStageBytes);
+        expect_bytes(full, kStageBytes);
       }
       load_box(memory.left(step), left_map, k * kTileK, at.row, full);
       constexpr int kHalf = kRightBytes / kCluster;
@@ -50,10 +51,13 @@ __device__ inline void load_stages(const Args& args, const ProductMemory& memory
       ++step;
     };
     const int next = tiles.count() + 1, half = args.num_steps / 2;
-    attention::expect_bytes(memory.announced(next), sizeof(Origin));
+    expect_bytes(memory.announced(next), sizeof(Origin));
     const int drawn = rank == 0 ? draw_tile(args) : 0;
     for (int k = 0; k < half; ++k) load(k);
-    if (rank == 0) announce_tile(memory, next, origin_of(args, drawn));
+    if (rank == 0) {
+      memory.origin_reads(next).require(next / kAnnounced * kTileReaders);
+      announce_tile(memory, next, origin_of(args, drawn));
+    }
     for (int k = half; k < args.num_steps; ++k) load(k);
   }
 }
@@ -61,7 +65,6 @@ __device__ inline void load_stages(const Args& args, const ProductMemory& memory
 // Multiplies 64 rows of each tile and leaves them, rounded and with the bias, in shared memory.
 template <typename Element, bool kBackward>
 __device__ inline void multiply_tiles(const Args& args, const ProductMemory& memory, int group) {
-  using attention::PanelTile;
   const int lane = threadIdx.x & 31, warp = threadIdx.x / 32 % 4;
   // A stage is free when no warpgroup of the cluster reads it any more. The first warp speaks for its warpgroup, whose
   // products need all of its warps (wgmma.cuh).
@@ -72,8 +75,8 @@ __device__ inline void multiply_tiles(const Args& args, const ProductMemory& mem
   for (Tiles tiles(memory); tiles.has_one();) {
     float sums[kTileN / 8][4];
     for (int k = 0; k < args.num_steps; ++k, ++step) {
-      attention::wait_barrier(memory.full(step), memory.phase(step));
-      attention::wgmma_fence();
+      wait_barrier(memory.full(step), memory.phase(step));
+      wgmma_fence();
       // A matrix descriptor has no room for the block's rank in the cluster, which a shared address begins with.
       constexpr uint32_t kOffsetMask = (1U << 18) - 1;
       const PanelTile<kTileK, 64> left{(memory.left(step) & kOffsetMask) +
@@ -85,18 +88,18 @@ __device__ inline void multiply_tiles(const Args& args, const ProductMemory& mem
                                      : PanelTile<kTileK, kTileN>{right}.rows_operand(part);
         wgmma_wide<Element, kBackward>(sums, left.rows_operand(part), b, (k | part) != 0);
       }
-      attention::wgmma_commit();
+      wgmma_commit();
       if (k > 0) {
-        attention::wgmma_wait<1>();
+        wgmma_wait<1>();
         release(step - 1);
       }
     }
     const int tile = tiles.count();
     tiles.next();  // while the last product is computed
-    attention::wgmma_wait<0>();
-    attention::pin(sums);
+    wgmma_wait<0>();
+    pin(sums);
     release(step - 1);
-    attention::wait_barrier(memory.results_empty(group), (tile & 1) ^ 1);
+    wait_barrier(memory.results_empty(group), (tile & 1) ^ 1);
     const uint32_t bias = memory.bias(tile) + (lane & 3) * 4;
     const uint32_t to =
         memory.results(group) + (warp * 16 + (lane & 15)) * kResultRowBytes + (lane >> 4) * 16;
@@ -106,16 +109,16 @@ __device__ inline void multiply_tiles(const Args& args, const ProductMemory& mem
 #pragma unroll
       for (int j = 0; j < 2; ++j) {
         float2 b = {};
-        if constexpr (!kBackward)
-          b = unpack_pair<Element>(attention::load_word(bias + (n + j) * 16));
+        if constexpr (!kBackward) b = unpack_pair<Element>(load_word(bias + (n + j) * 16));
         const float(&s)[4] = sums[n + j];
-        packed[2 * j] = attention::pack<Element>(s[0] + b.x, s[1] + b.y);
-        packed[2 * j + 1] = attention::pack<Element>(s[2] + b.x, s[3] + b.y);
+        packed[2 * j] = pack<Element>(s[0] + b.x, s[1] + b.y);
+        packed[2 * j + 1] = pack<Element>(s[2] + b.x, s[3] + b.y);
       }
-      attention::store_matrices(to + n * 16, packed);
+      store_matrices(to + n * 16, packed);
     }
+    memory.bias_reads(tile).add();
     __syncwarp();
-    if (lane == 0) attention::arrive(memory.results_full(group));
+    if (lane == 0) arrive(memory.results_full(group));
   }
 }
 
@@ -129,8 +132,8 @@ __global__ void __launch_bounds__(kThreads, 1)
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   __shared__ __align__(8) uint64_t barriers[ProductMemory::kNumWords];
   extern __shared__ uint8_t shared[];
-  const ProductMemory memory{aligned_shared(shared), attention::shared_address(barriers)};
-  const int rank = rank_in_cluster(), group = attention::warpgroup_index();
+  const ProductMemory memory{aligned_shared(shared), shared_address(barriers)};
+  const int rank = rank_in_cluster(), group = warpgroup_index();
   const bool loads = threadIdx.x == kThreads - 32;
   int first_drawn = 0;
   if (loads) {
@@ -145,7 +148,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     multiply_tiles<Element, kBackward>(args, memory, group);
   } else {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 120;");
-    const int warp = attention::uniform(static_cast<int>(threadIdx.x) / 32 % 4);
+    const int warp = uniform(static_cast<int>(threadIdx.x) / 32 % 4);
     if (warp < kWriters) {
       write_tiles<Element, kBackward>(args, memory, warp);
     } else if (loads) {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "kernels/cuda/attention/hopper/launch.h"
 #include "kernels/cuda/device/check.h"
 #include "kernels/cuda/device/device.cuh"
 #include "kernels/cuda/device/shared_memory.h"

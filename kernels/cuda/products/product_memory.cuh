@@ -7,12 +7,11 @@
 // warp tells all warps of both blocks which tiles these are.
 #pragma once
 
-#include "kernels/cuda/attention/hopper/async_copies.cuh"
-#include "kernels/cuda/attention/hopper/panel_tile.cuh"
+#include "kernels/cuda/device/order_checks.cuh"
+#include "kernels/cuda/hopper/async_copies.cuh"
+#include "kernels/cuda/hopper/panel_tile.cuh"
 
 namespace weft::cuda::products {
-
-using attention::aligned_shared, attention::kSharedAlignment;
 
 constexpr int kTileM = 128, kTileN = 256, kTileK = 64;  // of the results, and terms in a stage
 constexpr int kCluster = 2;                             // blocks
@@ -30,6 +29,8 @@ constexpr int kBiasBytes = kTileN * 2;
 // Places for announced tiles. While one tile is loaded the next is announced; multiplying warps may still be at the tile
 // before these two, and writing warps at the tile before that.
 constexpr int kAnnounced = 4;
+// Threads of a block that read each origin: those that multiply, those that write and one that loads.
+constexpr int kTileReaders = 128 * kGroups + 32 * kWriters + 1;
 // Backward: each writing warp fetches rows of `pre` ahead.
 constexpr int kAheadRows = 8, kAheadRowBytes = kTileN * 2;
 constexpr int kAheadBytes = kAheadRows * kAheadRowBytes;
@@ -43,7 +44,8 @@ constexpr int shared_bytes(bool backward) {
 
 struct ProductMemory {
   static constexpr int kNumBarriers = 2 * kStages + 2 * kGroups + kAnnounced;
-  static constexpr int kNumWords = kNumBarriers + kAnnounced;  // of 8 bytes: barriers, then origins
+  // Words have 8 bytes: barriers, then origins, and where order is checked counts of reads.
+  static constexpr int kNumWords = kNumBarriers + kAnnounced + (kChecksOrder ? 2 + kAnnounced : 0);
   uint32_t base, barriers;
 
   // --- the stages; steps are counted from 0 over all tiles of this block ---
@@ -74,21 +76,30 @@ struct ProductMemory {
   __device__ uint32_t bias(int tile) const {
     return results(kGroups) + (static_cast<uint32_t>(tile) & 1) * kBiasBytes;
   }
+  // --- where order is checked: how many threads have read a bias, or an origin ---
+  __device__ ReadCount bias_reads(int tile) const {
+    return {origin(0) + 8 * (kAnnounced + (static_cast<uint32_t>(tile) & 1))};
+  }
+  __device__ ReadCount origin_reads(int tile) const {
+    return {bias_reads(0).address + 8 * (2 + static_cast<uint32_t>(tile) % kAnnounced)};
+  }
   // --- backward: a writing warp's rows of `pre` ---
   __device__ uint32_t ahead(int writer) const { return results(kGroups) + writer * kAheadBytes; }
 
   // One thread initialises the barriers.
   __device__ void init_barriers() const {
     for (int s = 0; s < kStages; ++s) {
-      attention::init_barrier(full(s), 1);
-      attention::init_barrier(empty(s), kGroups * kCluster);
+      init_barrier(full(s), 1);
+      init_barrier(empty(s), kGroups * kCluster);
     }
     for (int group = 0; group < kGroups; ++group) {
-      attention::init_barrier(results_full(group), 4);
-      attention::init_barrier(results_empty(group), kWriters);
+      init_barrier(results_full(group), 4);
+      init_barrier(results_empty(group), kWriters);
     }
-    for (int tile = 0; tile < kAnnounced; ++tile) attention::init_barrier(announced(tile), 1);
-    attention::fence_initialised_barriers();
+    for (int tile = 0; tile < kAnnounced; ++tile) init_barrier(announced(tile), 1);
+    for (int tile = 0; tile < kAnnounced; ++tile) origin_reads(tile).init();
+    for (int tile = 0; tile < 2; ++tile) bias_reads(tile).init();
+    fence_initialised_barriers();
   }
 };
 

@@ -4,7 +4,7 @@
 // multiprocessors (collectives do), leaves tiles to those that run.
 #pragma once
 
-#include "kernels/cuda/attention/hopper/warpgroup.cuh"
+#include "kernels/cuda/hopper/warpgroup.cuh"
 #include "kernels/cuda/products/product_memory.cuh"
 
 namespace weft::cuda::products {
@@ -77,9 +77,10 @@ class Tiles {
 
  private:
   __device__ void read() {
-    attention::wait_barrier(memory_.announced(count_), ProductMemory::announced_phase(count_));
-    at_.row = static_cast<int>(attention::load_word(memory_.origin(count_)));
-    at_.column = static_cast<int>(attention::load_word(memory_.origin(count_) + 4));
+    wait_barrier(memory_.announced(count_), ProductMemory::announced_phase(count_));
+    at_.row = static_cast<int>(load_word(memory_.origin(count_)));
+    at_.column = static_cast<int>(load_word(memory_.origin(count_) + 4));
+    memory_.origin_reads(count_).add();
   }
 
   const ProductMemory& memory_;

@@ -2,9 +2,9 @@
 // writes the results: three warps, each with two rows at a time.
 #pragma once
 
-#include "kernels/cuda/attention/arguments/numbers.cuh"
-#include "kernels/cuda/attention/hopper/warpgroup.cuh"
 #include "kernels/cuda/device/gelu.cuh"
+#include "kernels/cuda/device/numbers.cuh"
+#include "kernels/cuda/hopper/warpgroup.cuh"
 #include "kernels/cuda/products/product_memory.cuh"
 #include "kernels/cuda/products/product_tiles.cuh"
 
@@ -31,7 +31,7 @@ __device__ inline void store_words(void* data, uint4 w, bool valid) {
 
 template <typename Element>
 __device__ inline float2 unpack_pair(uint32_t word) {
-  if constexpr (attention::kIsFp16<Element>) {
+  if constexpr (kIsFp16<Element>) {
     return __half22float2(*reinterpret_cast<const __half2*>(&word));
   } else {
     return {__uint_as_float(word << 16), __uint_as_float(word & 0xFFFF0000u)};
@@ -62,8 +62,8 @@ class Writer {
   __device__ void fetch(int slot) {
 #pragma unroll
     for (int j = 0; j < kRows; ++j)
-      attention::copy_async(ahead(slot, j), pre_ + j * row_bytes_, j < num_ahead_);
-    attention::commit_copies();
+      copy_async(ahead(slot, j), pre_ + j * row_bytes_, j < num_ahead_);
+    commit_copies();
     pre_ += kStep * row_bytes_;
     num_ahead_ -= kStep;
   }
@@ -90,10 +90,10 @@ class Writer {
           x.x *= gelu_derivative<Element>(at.x, Gelu::kTanh);
           x.y *= gelu_derivative<Element>(at.y, Gelu::kTanh);
           sums_[2 * c] += x.x, sums_[2 * c + 1] += x.y;  // The products of rows outside are 0.
-          out[c] = attention::pack<Element>(x.x, x.y);
+          out[c] = pack<Element>(x.x, x.y);
         } else {
-          out[c] = attention::pack<Element>(gelu_value<Element>(x.x, Gelu::kTanh),
-                                            gelu_value<Element>(x.y, Gelu::kTanh));
+          out[c] = pack<Element>(gelu_value<Element>(x.x, Gelu::kTanh),
+                                 gelu_value<Element>(x.y, Gelu::kTanh));
         }
       }
       if constexpr (!kBackward) store_words(pre_ + j * row_bytes_, results[j], j < num_rows_);
@@ -116,7 +116,7 @@ class Writer {
 #pragma unroll
       for (int warp = 0; warp < kWriters; ++warp) {
         float of_warp[2];
-        attention::load_pair(of_warp, memory_.ahead(warp) + i * 4);
+        load_pair(of_warp, memory_.ahead(warp) + i * 4);
         total[0] += of_warp[0], total[1] += of_warp[1];
       }
       if (at.column + i < args.N && at.row < args.M) {
@@ -166,15 +166,15 @@ __device__ inline void write_tiles(const Args& args, const ProductMemory& memory
     }
     // Both warpgroups end together. Asking only before the second one's rows would cost a test for each piece.
     static_assert(kGroups == 2);
-    attention::wait_barrier(memory.results_full(0), phase);
-    attention::wait_barrier(memory.results_full(1), phase);
+    wait_barrier(memory.results_full(0), phase);
+    wait_barrier(memory.results_full(1), phase);
 #pragma unroll 1
     for (int first = warp; first < kPieces; first += kWriters * kAhead) {
 #pragma unroll
       for (int slot = 0; slot < kAhead; ++slot) {
         const int piece = first + slot * kWriters;
         if (piece >= kPieces) break;
-        if constexpr (kBackward) attention::wait_copies<kAhead - 1>();
+        if constexpr (kBackward) wait_copies<kAhead - 1>();
         writer.write(piece, slot);
         if constexpr (kBackward) writer.fetch(slot);
       }
@@ -182,14 +182,14 @@ __device__ inline void write_tiles(const Args& args, const ProductMemory& memory
       constexpr int kOfGroup = kPieces / kGroups;
       if (first < kOfGroup && first + kWriters * kAhead >= kOfGroup) {
         __syncwarp();
-        if (leader) attention::arrive(memory.results_empty(0));
+        if (leader) arrive(memory.results_empty(0));
       }
     }
     // Copies beyond the tile only write zeros; these must not come after the next tile's, nor after the sums, which lie
     // where other lanes' copies go.
-    if constexpr (kBackward) attention::wait_copies<0>();
+    if constexpr (kBackward) wait_copies<0>();
     __syncwarp();
-    if (leader) attention::arrive(memory.results_empty(1));
+    if (leader) arrive(memory.results_empty(1));
     if constexpr (kBackward) {
       if (args.column_sums != nullptr) writer.store_sums(args, at);
     }

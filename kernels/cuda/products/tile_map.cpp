@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "kernels/cuda/attention/hopper/launch.h"
 #include "kernels/cuda/device/check.h"
+#include "kernels/cuda/hopper/tensor_map.h"
 
 namespace weft::cuda {
 
@@ -13,7 +13,7 @@ CUtensorMap tile_map(const void* data, int64_t rows, int64_t columns, int box_ro
   const cuuint32_t box[2] = {64, static_cast<cuuint32_t>(box_rows)};
   const cuuint32_t element_strides[2] = {1, 1};
   CUtensorMap map;
-  const CUresult result = attention::encode_tiled()(
+  const CUresult result = encode_tiled()(
       &map, CU_TENSOR_MAP_DATA_TYPE_UINT16, 2, const_cast<void*>(data), sizes, strides, box,
       element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
       CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);

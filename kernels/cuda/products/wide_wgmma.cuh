@@ -1,7 +1,7 @@
 // wgmma with 256 columns of results: sums of a warpgroup's 64 rows, 128 in each thread.
 #pragma once
 
-#include "kernels/cuda/attention/hopper/wgmma.cuh"
+#include "kernels/cuda/hopper/wgmma.cuh"
 
 namespace weft::cuda::products {
 
@@ -23,10 +23,10 @@ namespace weft::cuda::products {
 // with kRowsOfTerms (16, 256) with contiguous rows.
 template <typename Element, bool kRowsOfTerms>
 __device__ inline void wgmma_wide(float (&d)[32][4], uint64_t a, uint64_t b, int accumulate) {
-  if constexpr (attention::kIsFp16<Element> && kRowsOfTerms) WEFT_MULTIPLY("f16", "1");
-  if constexpr (attention::kIsFp16<Element> && !kRowsOfTerms) WEFT_MULTIPLY("f16", "0");
-  if constexpr (!attention::kIsFp16<Element> && kRowsOfTerms) WEFT_MULTIPLY("bf16", "1");
-  if constexpr (!attention::kIsFp16<Element> && !kRowsOfTerms) WEFT_MULTIPLY("bf16", "0");
+  if constexpr (kIsFp16<Element> && kRowsOfTerms) WEFT_MULTIPLY("f16", "1");
+  if constexpr (kIsFp16<Element> && !kRowsOfTerms) WEFT_MULTIPLY("f16", "0");
+  if constexpr (!kIsFp16<Element> && kRowsOfTerms) WEFT_MULTIPLY("bf16", "1");
+  if constexpr (!kIsFp16<Element> && !kRowsOfTerms) WEFT_MULTIPLY("bf16", "0");
 }
 #undef WEFT_SUMS256
 #undef WEFT_TILE

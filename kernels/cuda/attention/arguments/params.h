@@ -62,15 +62,15 @@ struct Params {
   float scale = 1;
   DropoutArgs dropout;
   int heads_per_group = 1;                // see block_order
-  uint32_t* item_counter = nullptr;       // forward on Hopper only: 0 before and after the kernel
+  uint32_t* tile_counter = nullptr;       // forward on Hopper only: 0 before and after the kernel
   const int2* document_bounds = nullptr;  // (B,T): begin and end of each token's document, or null
   const float* slopes = nullptr;          // (H) of ALiBi, or null
   int head_size = 0;                      // D of the tensors
-  // Sums of dQ and whose turn it is to add (backward_workspace/turns.cuh), backward on Hopper only.
-  float* dq_sums = nullptr;  // (num_slots, blocks, 64 * D)
-  int* turns = nullptr;      // the ticket and (num_slots, blocks)
-  int num_slots = 0, num_turns = 0;
-  int heads_together = 1;  // whose items are taken in turn
+  // Sums of dQ and who may add to them (backward_workspace/semaphores.cuh), backward on Hopper only.
+  float* dq_sums = nullptr;   // (num_slots, blocks, 64 * D)
+  int* semaphores = nullptr;  // the scheduler's counter and (num_slots, blocks)
+  int num_slots = 0, num_semaphores = 0;
+  int heads_together = 1;  // whose work tiles alternate
   BiasSums bias;           // backward on Hopper only
 };
 
@@ -108,7 +108,7 @@ struct BlockPlace {
   int tile;  // 0 .. num_tiles - 1
 };
 
-// Returns the head and tile of a block, or of an item that a block draws. They run in order of their index, one group
+// Returns the head and tile of a block, or of a work tile that a block draws. They run in order of their index, one group
 // of heads after the other, so that a group's tensors are read from memory once. Inside a group all heads'
 // tile 0 comes first: launchers number tiles by falling work, so that the short ones fill the gaps
 // at the end.

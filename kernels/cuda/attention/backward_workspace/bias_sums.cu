@@ -1,7 +1,7 @@
 #include "kernels/cuda/attention/arguments/launch.h"
 #include "kernels/cuda/attention/arguments/params.h"
 #include "kernels/cuda/attention/backward_workspace/bias_sums.h"
-#include "kernels/cuda/attention/backward_workspace/turns.cuh"
+#include "kernels/cuda/attention/backward_workspace/semaphores.cuh"
 #include "kernels/cuda/device/device.cuh"
 #include "kernels/cuda/memory_bound/kernels.h"
 #include "kernels/cuda_scratch.h"
@@ -55,7 +55,7 @@ void add_partials(cudaStream_t stream, const Tensor& out, int H, int D, const Pa
 }  // namespace
 
 BiasSums bias_sums(const Params& params, int64_t columns, bool dropout, float* memory) {
-  const int num_tiles = static_cast<int>(num_turn_tiles(params.T));
+  const int num_tiles = static_cast<int>(num_key_tiles(params.T));
   BiasSums sums;
   sums.columns = static_cast<int>(columns);
   sums.query_rows = params.document_bounds != nullptr ? num_tiles : 1;

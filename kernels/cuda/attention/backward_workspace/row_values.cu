@@ -1,8 +1,8 @@
 #include "kernels/cuda/attention/arguments/launch.h"
-#include "kernels/cuda/attention/arguments/numbers.cuh"
 #include "kernels/cuda/attention/arguments/params.h"
 #include "kernels/cuda/attention/backward_workspace/row_values.h"
-#include "kernels/cuda/attention/backward_workspace/turns.cuh"
+#include "kernels/cuda/attention/backward_workspace/semaphores.cuh"
+#include "kernels/cuda/device/numbers.cuh"
 
 namespace weft::cuda::attention {
 
@@ -36,13 +36,13 @@ __global__ void attention_backward_rows_fp32_kernel(const Params p) {
 }
 
 // The same for 16 bits, with a row spread over 8 lanes of 16 bytes each: this kernel is bound by memory. It also sets
-// the counters of turns.cuh to 0.
+// the counters of semaphores.cuh to 0.
 template <typename Element>
 __global__ void attention_backward_rows_kernel(const Params p) {
   const int64_t padded = padded_length(p.T);
   const int64_t row = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 8;
   const int lane = threadIdx.x & 7;
-  if (row * 8 + lane < p.num_turns) p.turns[row * 8 + lane] = 0;
+  if (row * 8 + lane < p.num_semaphores) p.semaphores[row * 8 + lane] = 0;
   const int64_t bh = row / padded, t = row % padded;
   const bool valid = bh < static_cast<int64_t>(p.B) * p.H && t < p.T;
   const int64_t b = bh / p.H, h = bh % p.H;
@@ -61,7 +61,7 @@ __global__ void attention_backward_rows_kernel(const Params p) {
   }
 }
 
-constexpr int kSumRows = kTurnKeys;  // A block sums dO over so many queries of a head.
+constexpr int kSumRows = kTileKeys;  // A block sums dO over so many queries of a head.
 static_assert(kRowPadding % kSumRows == 0);
 
 // Computes lse2 and delta as attention_backward_rows_kernel does, and a block's sums of dO. Eight lanes read a row.
@@ -75,8 +75,8 @@ __global__ void __launch_bounds__(256) attention_backward_rows_and_sums_kernel(c
   const int first_t = static_cast<int>(first_row % padded);
   const int64_t b = bh / p.H, h = bh % p.H;
   const int lane = threadIdx.x & 7, warp = threadIdx.x / 32;
-  for (int64_t i = blockIdx.x * 256LL + threadIdx.x; i < p.num_turns; i += gridDim.x * 256LL)
-    p.turns[i] = 0;
+  for (int64_t i = blockIdx.x * 256LL + threadIdx.x; i < p.num_semaphores; i += gridDim.x * 256LL)
+    p.semaphores[i] = 0;
   float columns[2][8] = {};
 #pragma unroll
   for (int pass = 0; pass < kSumRows / 32; ++pass) {

@@ -27,7 +27,7 @@ __device__ inline void add_columns(uint32_t bias, PanelTile<Shape::D, 64> dq, bo
   }
 }
 
-// Sums the columns of dQ that an item finishes, beside the threads that store them. One warp does it, in the order of
+// Sums the columns of dQ that a work tile finishes, beside the threads that store them. One warp does it, in the order of
 // queries, so that equal calls give equal bits.
 template <class Shape, bool kDropout, bool kDocuments>
 __device__ inline void sum_query_gradients(const Params& p,
@@ -37,15 +37,15 @@ __device__ inline void sum_query_gradients(const Params& p,
   int count = 0;  // of blocks
   for (int i = 0;; ++i) {
     memory.own().wait_full(i);
-    const Item item = memory.item(i);
+    const WorkTile work = memory.work_tile(i);
     __syncwarp();
     if (lane == 0) arrive(memory.own().empty(i));
-    if (!item.exists()) return;
-    const Steps<Shape, kDocuments> steps(p, item);
+    if (!work.exists()) return;
+    const Steps<Shape, kDocuments> steps(p, work);
     bool has_sums = false;
     for (int block = steps.begin; block < steps.end; ++block) {
       const int number = count++;
-      const LastTurn<Shape, kDocuments> last(p, item, block);
+      const LastTile<Shape, kDocuments> last(p, work, block);
       // It takes part in every use of the sums, so that it cannot be two phases late.
       memory.sums_barriers().wait_full(number);
       if (last.is_last) {
@@ -55,9 +55,9 @@ __device__ inline void sum_query_gradients(const Params& p,
       __syncwarp();
       if (lane == 0) arrive(memory.sums_barriers().empty(number));
     }
-    // Without documents, the first tile's item is the last one for all blocks.
-    if (kDocuments || item.tile == 0) {
-      float* row = p.bias.queries(item.bh / p.H, item.tile, p.H, item.bh % p.H);
+    // Without documents, the first tile is the last one for all blocks.
+    if (kDocuments || work.tile == 0) {
+      float* row = p.bias.queries(work.bh / p.H, work.tile, p.H, work.bh % p.H);
 #pragma unroll 1
       for (int column = lane; column < Shape::D; column += 32)
         row[column] = has_sums ? load_float(bias + column * 4) : 0;

@@ -2,10 +2,10 @@
 // they go through shared memory, and the groups take turns in forming dQ of a block of 64 queries.
 #pragma once
 
-#include "kernels/cuda/attention/hopper/warpgroup.cuh"
-#include "kernels/cuda/attention/hopper/wgmma.cuh"
 #include "kernels/cuda/attention/hopper_backward/memory.cuh"
-#include "kernels/cuda/attention/mma_sync/tile.cuh"
+#include "kernels/cuda/device/shared_tile.cuh"
+#include "kernels/cuda/hopper/warpgroup.cuh"
+#include "kernels/cuda/hopper/wgmma.cuh"
 
 namespace weft::cuda::attention {
 
@@ -24,13 +24,13 @@ __device__ inline void store_operand(Tile<64> tile, int row, const uint32_t (&a)
   }
 }
 
-// Waits for the turn of an item that is the last one to add to a block of queries. A warp calls it. Returns the sums of
+// Acquires the semaphore for a work tile that is the last one to add to a block of queries. A warp calls it. Returns the sums of
 // the others.
 template <int D>
-__device__ inline const float* wait_for_sums(const Params& p, const Item& item, int block) {
-  if ((threadIdx.x & 31) == 0) Turns(p, item).wait(block);
+__device__ inline const float* wait_for_sums(const Params& p, const WorkTile& work, int block) {
+  if ((threadIdx.x & 31) == 0) Semaphores(p, work).acquire(block);
   __syncwarp();
-  return sums_of<D>(p, item, block);
+  return sums_of<D>(p, work, block);
 }
 
 // The two groups hand the gradients of a step's scores to each other, and one of them reads both to form dQ.
@@ -50,7 +50,7 @@ struct ScoreExchange {
     if (!forms_dq(step)) arrive_at(kScoresFull + step % 2);
   }
   // Forms dQ of the step's queries, of both groups' keys, and hands it to the thread that brings it to memory. Returns when
-  // all products of this thread are complete. `i` is the number of the item. Where it is the last one to add, dQ is complete:
+  // all products of this thread are complete. `i` is the number of the work tile. Where it is the last one to add, dQ is complete:
   // the sums of the others, if there are any, lie at `before`.
   __device__ void form_dq(const Params& p, int i, int step, bool is_complete,
                           const float* before) const {

@@ -1,7 +1,7 @@
-// The part of backward on Hopper that adds an item's dQ to those of other items: one thread for each
-// warpgroup brings the sums of its blocks to memory when their turn has come (turns.cuh), while the
-// warpgroup goes on. Where an item is the last one to add, the warpgroup adds the others' sums to its product in registers,
-// and the thread stores dQ. Where the gradient of a bias is wanted, one more warp sums dQ's columns (dq_columns.cuh).
+// The part of backward on Hopper that adds a work tile's dQ to those of other work tiles: one thread
+// for each warpgroup brings the sums of its blocks to memory when it has acquired their semaphores
+// (semaphores.cuh), while the warpgroup goes on. Where a work tile is the last one to add, the
+// warpgroup adds the others' sums to its product in registers, and the thread stores dQ. Where the gradient of a bias is wanted, one more warp sums dQ's columns (dq_columns.cuh).
 #pragma once
 
 #include "kernels/cuda/attention/hopper_backward/memory.cuh"
@@ -23,14 +23,15 @@ __device__ inline void add_floats(float* dst, uint32_t src, int num_bytes) {
 }
 
 // Adds the sums of block `number` of those that the block of threads has formed to block `block` of the sequence, where
-// other items follow. The buffer is free before the turn is passed.
+// other work tiles follow. The buffer is free before the semaphore is released.
 template <class Shape, bool kDropout>
-__device__ inline void take_turn(const Params& p, const BackwardMemory<Shape, kDropout>& memory,
-                                 const Item& item, const Turns& turns, int block, int number) {
-  float* const sums = sums_of<Shape::D>(p, item, block);
-  turns.wait(block);
+__device__ inline void add_sums(const Params& p, const BackwardMemory<Shape, kDropout>& memory,
+                                const WorkTile& work, const Semaphores& semaphores, int block,
+                                int number) {
+  float* const sums = sums_of<Shape::D>(p, work, block);
+  semaphores.acquire(block);
   memory.sums_barriers().wait_full(number);
-  if (turns.is_first(block)) {
+  if (semaphores.is_first(block)) {
     store_bytes(sums, memory.sums(number), Shape::kSumBytes);
   } else {
     add_floats(sums, memory.sums(number), Shape::kSumBytes);
@@ -39,44 +40,44 @@ __device__ inline void take_turn(const Params& p, const BackwardMemory<Shape, kD
   wait_reads();
   arrive(memory.sums_barriers().empty(number));
   wait_stores();
-  turns.pass(block);
+  semaphores.release(block);
 }
 
-// Takes the blocks of queries of a warpgroup in item after item. One thread does it.
+// Takes the blocks of queries of a warpgroup of all work tiles. One thread does it.
 template <class Shape, bool kDropout, bool kDocuments>
 __device__ inline void add_query_gradients(const Params& p,
                                            const BackwardMemory<Shape, kDropout>& memory, int group,
                                            const CUtensorMap& dqkv_map) {
-  using Last = LastTurn<Shape, kDocuments>;
+  using Last = LastTile<Shape, kDocuments>;
   int count = 0;  // of blocks
   for (int i = 0;; ++i) {
     memory.own().wait_full(i);
-    const Item item = memory.item(i);
+    const WorkTile work = memory.work_tile(i);
     arrive(memory.own().empty(i));
-    if (!item.exists()) return;
-    const Steps<Shape, kDocuments> steps(p, item);
-    const Turns turns(p, item);
+    if (!work.exists()) return;
+    const Steps<Shape, kDocuments> steps(p, work);
+    const Semaphores semaphores(p, work);
     const int first = steps.begin + ((count ^ group) & 1);
     for (int block = first; block < steps.end; block += Shape::kGroups) {
       const int number = count + block - steps.begin;
-      const Last last(p, item, block);
+      const Last last(p, work, block);
       if (!last.is_last) {
-        take_turn(p, memory, item, turns, block, number);
+        add_sums(p, memory, work, semaphores, block, number);
         continue;
       }
-      if (last.is_only) turns.wait(block);
+      if (last.is_only) semaphores.acquire(block);
       memory.sums_barriers().wait_full(number);
-      memory.dq_tile(number).store(dqkv_map, item.bh % p.H * 3, block * kTurnQueries,
-                                   item.bh / p.H);
+      memory.dq_tile(number).store(dqkv_map, work.bh % p.H * 3, block * kSemaphoreQueries,
+                                   work.bh / p.H);
       commit_stores();
       wait_reads();
       arrive(memory.sums_barriers().empty(number));
     }
-    // Only a later head waits for what follows the last turns, so one fence is enough for all of them.
-    if (kDocuments || item.tile == 0) {
+    // Only a later head waits for what follows the last additions, so one fence is enough for all of them.
+    if (kDocuments || work.tile == 0) {
       __threadfence();
       for (int block = first; block < steps.end; block += Shape::kGroups) {
-        if (Last(p, item, block).is_last) turns.end(block);
+        if (Last(p, work, block).is_last) semaphores.finish(block);
       }
     }
     count += steps.end - steps.begin;

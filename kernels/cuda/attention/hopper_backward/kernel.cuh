@@ -1,7 +1,7 @@
 // Attention backward on Hopper in one kernel with five products: a block owns 128 keys, sums their dK and
 // dV over the queries that stream through it, and adds its part of dQ to sums in memory, in a fixed order
-// (backward_workspace/turns.cuh). Its blocks stay on their multiprocessors and take one item after the other, so that the
-// next item's tiles arrive while the last ones of this item are multiplied.
+// (backward_workspace/semaphores.cuh). Its blocks stay on their multiprocessors and take one work tile after the
+// other, so that the next one's tiles arrive while the last ones of this one are multiplied.
 //
 // Two warpgroups multiply (products.cuh); the third one's warps copy tiles and bring dQ to memory
 // (dq_sums.cuh), which needs few registers.
@@ -9,11 +9,11 @@
 
 #include "kernels/cuda/attention/arguments/launch.h"
 #include "kernels/cuda/attention/backward_workspace/row_values.h"
-#include "kernels/cuda/attention/hopper/launch.h"
 #include "kernels/cuda/attention/hopper_backward/dq_columns.cuh"
 #include "kernels/cuda/attention/hopper_backward/dq_sums.cuh"
 #include "kernels/cuda/attention/hopper_backward/loads.cuh"
 #include "kernels/cuda/attention/hopper_backward/products.cuh"
+#include "kernels/cuda/hopper/tensor_map.h"
 
 namespace weft::cuda::attention {
 
@@ -26,9 +26,9 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   using Memory = BackwardMemory<Shape, kDropout>;
   __shared__ __align__(8) uint64_t barriers[Memory::kNumBarriers];
-  __shared__ Item items[Shape::kOwn];
+  __shared__ WorkTile work_tiles[Shape::kOwn];
   extern __shared__ uint8_t shared[];
-  const Memory memory{aligned_shared(shared), shared_address(barriers), items};
+  const Memory memory{aligned_shared(shared), shared_address(barriers), work_tiles};
   if (threadIdx.x == 0) memory.init_barriers(p.bias.of_queries != nullptr);
   __syncthreads();
   const int group = warpgroup_index();
@@ -52,13 +52,11 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
 #endif
 }
 
-// Launches nothing and returns false where the kernel cannot run.
+// Only where uses_hopper_kernels().
 template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
-bool launch_fused_backward(cudaStream_t stream, const Params& p) {
+void launch_fused_backward(cudaStream_t stream, const Params& p) {
   const auto kernel = attention_backward_hopper_kernel<Shape, kDropout, kDocuments, kAlibi>;
   const void* function = reinterpret_cast<const void*>(kernel);
-  static const bool usable = runs_on_hopper(function);
-  if (!usable) return false;
   static const int num_multiprocessors = multiprocessors();
   constexpr int kSharedBytes = Shape::shared_bytes(kDropout);
   constexpr const char* kName = "attention_backward_hopper_kernel";
@@ -66,13 +64,12 @@ bool launch_fused_backward(cudaStream_t stream, const Params& p) {
   constexpr bool kFp16 = kIsFp16<typename Shape::Element>;
   backward_rows(stream, p, kFp16 ? DType::kFloat16 : DType::kBFloat16);
   const int head_size = head_size_of<Shape>(p);
-  const int num_items = (p.T + kTurnKeys - 1) / kTurnKeys * p.B * p.H;
-  kernel<<<std::min(num_items, num_multiprocessors), Shape::kThreads, kSharedBytes, stream>>>(
+  const int num_work_tiles = (p.T + kTileKeys - 1) / kTileKeys * p.B * p.H;
+  kernel<<<std::min(num_work_tiles, num_multiprocessors), Shape::kThreads, kSharedBytes, stream>>>(
       p, tensor_map(p.qkv, Shape::D, head_size, 3 * p.H, p.T, p.B),
       tensor_map(p.dout, Shape::D, head_size, p.H, p.T, p.B),
       tensor_map(p.dqkv, Shape::D, head_size, 3 * p.H, p.T, p.B));
   check_launch(kName);
-  return true;
 }
 
 }  // namespace weft::cuda::attention

@@ -8,29 +8,29 @@ namespace weft::cuda::attention {
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-// Takes tickets and copies their tiles; one thread does all of it. It takes a ticket when all tiles of the item before
-// are on their way, not earlier: the items that follow wait for this one.
+// Draws work tiles and copies their tiles; one thread does all of it. It draws when all tiles of the
+// work tile before are on their way, not earlier: the work tiles that follow wait for this one.
 template <class Shape, bool kDropout, bool kDocuments>
 __device__ inline void load_tiles(const Params& p, const BackwardMemory<Shape, kDropout>& memory,
                                   const CUtensorMap& qkv_map, const CUtensorMap& dout_map) {
   int step = 0;
   for (int i = 0;; ++i) {
     memory.own().wait_empty(i);
-    const Item item = item_of(p, atomicAdd(p.turns, 1));
-    memory.item(i) = item;
+    const WorkTile work = work_tile_of(p, atomicAdd(p.semaphores, 1));
+    memory.work_tile(i) = work;
     const uint32_t own_full = memory.own().full(i);
-    if (!item.exists()) {
+    if (!work.exists()) {
       arrive(own_full);
       return;
     }
-    const int b = item.bh / p.H, h = item.bh % p.H, first_key = item.tile * kTurnKeys;
+    const int b = work.bh / p.H, h = work.bh % p.H, first_key = work.tile * kTileKeys;
     expect_bytes(own_full, 2 * Shape::kGroups * Shape::kTileBytes);
     for (int group = 0; group < Shape::kGroups; ++group) {
       memory.k_tile(i, group).load(qkv_map, 3 * h + 1, first_key + 64 * group, b, own_full);
       memory.v_tile(i, group).load(qkv_map, 3 * h + 2, first_key + 64 * group, b, own_full);
     }
-    const HeadView<Shape> head(p, item.bh);
-    const int last_key = first_key + kTurnKeys - 1;
+    const HeadView<Shape> head(p, work.bh);
+    const int last_key = first_key + kTileKeys - 1;
     const int end = kDocuments ? end_of_queries_of(p, b, last_key) : p.T;
     for (int query = first_key; query < end; query += Shape::kStep, ++step) {
       memory.stages().wait_empty(step);
@@ -41,7 +41,7 @@ __device__ inline void load_tiles(const Params& p, const BackwardMemory<Shape, k
       memory.dout_tile(step).load(dout_map, h, query, b, full);
       for (int group = 0; kDropout && group < Shape::kGroups; ++group) {
         load_bytes(memory.mask(step, group),
-                   mask_tile(p, item.bh, query / kMaskTile, first_key / kMaskTile + group),
+                   mask_tile(p, work.bh, query / kMaskTile, first_key / kMaskTile + group),
                    kMaskTileBytes, full);
       }
       load_bytes(memory.rows(step), head.lse2 + query, Shape::kStep * 4, full);

@@ -6,15 +6,15 @@
 #pragma once
 
 #include "kernels/cuda/attention/arguments/dropout.cuh"
-#include "kernels/cuda/attention/backward_workspace/turns.cuh"
-#include "kernels/cuda/attention/hopper/async_copies.cuh"
-#include "kernels/cuda/attention/hopper/panel_tile.cuh"
-#include "kernels/cuda/attention/hopper/warpgroup.cuh"
+#include "kernels/cuda/attention/backward_workspace/semaphores.cuh"
+#include "kernels/cuda/hopper/async_copies.cuh"
+#include "kernels/cuda/hopper/panel_tile.cuh"
+#include "kernels/cuda/hopper/warpgroup.cuh"
 
 namespace weft::cuda::attention {
 
 // Two warpgroups own 64 keys each. A step has 64 queries. What warps hand on lies several times in memory, so that the
-// next can arrive or be written early: kStages times queries, kOwn times the own tiles of an item, kScores times
+// next can arrive or be written early: kStages times queries, kOwn times the own tiles of a work tile, kScores times
 // the gradients of a step's scores, and kSums times its sums of dQ.
 template <typename ElementType, int kHeadSize, int kNumStages, int kNumOwn, int kNumScores,
           int kNumSums>
@@ -37,7 +37,7 @@ struct FusedShape {
            kSums * kSumBytes + kBiasBytes +
            kStages * (2 * kTileBytes + 2 * kStep * 4 + (dropout ? kMaskBytes : 0));
   }
-  static_assert(kTurnKeys == 64 * kGroups && kMaskTile == 64 && kTurnQueries == kStep);
+  static_assert(kTileKeys == 64 * kGroups && kMaskTile == 64 && kSemaphoreQueries == kStep);
 };
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -48,11 +48,11 @@ struct BackwardMemory {
   static constexpr int kNumBarriers = 2 * (Shape::kOwn + Shape::kStages + Shape::kSums);
 
   uint32_t base, barriers;
-  Item* items;  // of the own tiles
+  WorkTile* work_tiles;  // of the own tiles
 
-  // --- the own tiles of item number `i` of this block ---
+  // --- the own tiles of work tile number `i` of this block ---
   __device__ Buffers<Shape::kOwn> own() const { return {barriers}; }
-  __device__ Item& item(int i) const { return items[Buffers<Shape::kOwn>::index(i)]; }
+  __device__ WorkTile& work_tile(int i) const { return work_tiles[Buffers<Shape::kOwn>::index(i)]; }
   __device__ PanelTile<D, 64> k_tile(int i, int group) const {
     const int tile = (Buffers<Shape::kOwn>::index(i) * Shape::kGroups + group) * 2;
     return {base + tile * Shape::kTileBytes};
@@ -98,7 +98,7 @@ struct BackwardMemory {
   // --- dQ of a step, in the place of its sums: 64 queries as rows ---
   __device__ PanelTile<D, 64> dq_tile(int step) const { return {sums(step)}; }
 
-  // --- sums of the columns of an item's dQ ---
+  // --- sums of the columns of a work tile's dQ ---
   __device__ uint32_t bias() const {
     return rows_base() + Shape::kStages * 2 * Shape::kStep * 4 +
            (kDropout ? Shape::kStages * Shape::kMaskBytes : 0);
@@ -110,7 +110,7 @@ struct BackwardMemory {
   }
 
   // One thread initialises the barriers. Every warp of the warpgroups, both adding threads and the warp that sums columns
-  // of dQ read the item.
+  // of dQ read the work tile.
   __device__ void init_barriers(bool sums_columns) const {
     constexpr int kWarps = 4 * Shape::kGroups;
     own().init(1, kWarps + Shape::kGroups + sums_columns);
@@ -126,29 +126,29 @@ __device__ inline void arrive_at(int id) {
 }
 __device__ inline void sync_at(int id) { asm volatile("bar.sync %0, 256;" ::"r"(id) : "memory"); }
 
-// The steps of an item: those of the queries that see any of its keys.
+// The steps of a work tile: those of the queries that see any of its keys.
 template <class Shape, bool kDocuments>
 struct Steps {
   int begin, end;
 
-  __device__ Steps(const Params& p, Item item) {
-    const int last_key = (item.tile + 1) * kTurnKeys - 1;
-    const int end_of_queries = kDocuments ? end_of_queries_of(p, item.bh / p.H, last_key) : p.T;
-    begin = item.tile * kTurnKeys / Shape::kStep;
+  __device__ Steps(const Params& p, WorkTile work) {
+    const int last_key = (work.tile + 1) * kTileKeys - 1;
+    const int end_of_queries = kDocuments ? end_of_queries_of(p, work.bh / p.H, last_key) : p.T;
+    begin = work.tile * kTileKeys / Shape::kStep;
     end = (end_of_queries + Shape::kStep - 1) / Shape::kStep;
   }
 };
 
-// Tells whether an item is the last one to add to dQ of a block, and whether it is the only one.
+// Tells whether a work tile is the last one to add to dQ of a block, and whether it is the only one.
 template <class Shape, bool kDocuments>
-struct LastTurn {
+struct LastTile {
   bool is_last, is_only;
 
-  __device__ LastTurn(const Params& p, Item item, int block) {
+  __device__ LastTile(const Params& p, WorkTile work, int block) {
     const int first_tile =
-        kDocuments ? first_key_of(p, item.bh / p.H, block * kTurnQueries) / kTurnKeys : 0;
-    is_last = item.tile == first_tile;
-    is_only = is_last && item.tile == block * kTurnQueries / kTurnKeys;
+        kDocuments ? first_key_of(p, work.bh / p.H, block * kSemaphoreQueries) / kTileKeys : 0;
+    is_last = work.tile == first_tile;
+    is_only = is_last && work.tile == block * kSemaphoreQueries / kTileKeys;
   }
 };
 

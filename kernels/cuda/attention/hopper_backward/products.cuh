@@ -47,18 +47,18 @@ __device__ inline void multiply_tiles(const Params& p,
   int step = 0;
   for (int i = 0;; ++i) {
     memory.own().wait_full(i);
-    const Item read = memory.item(i);
-    const Item item = {uniform(read.bh), uniform(read.tile), uniform(read.slot),
-                       uniform(read.round)};
-    if (!item.exists()) return;
-    const int b = item.bh / p.H;
-    const Steps<Shape, kDocuments> steps(p, item);
+    const WorkTile read = memory.work_tile(i);
+    const WorkTile work = {uniform(read.bh), uniform(read.tile), uniform(read.slot),
+                           uniform(read.round)};
+    if (!work.exists()) return;
+    const int b = work.bh / p.H;
+    const Steps<Shape, kDocuments> steps(p, work);
     const int end_of_steps = kDocuments ? uniform(steps.end) : steps.end;
     const PanelTile<D, 64> k_tile = memory.k_tile(i, group), v_tile = memory.v_tile(i, group);
     const auto k_rows = rows_of<kInRegisters>(k_tile, warp_row);
     const auto v_rows = rows_of<kInRegisters>(v_tile, warp_row);
-    const int group_key = item.tile * kTurnKeys + 64 * group;
-    const float slope = slope_of<kAlibi>(p, item.bh % p.H, 1 / kLog2E);
+    const int group_key = work.tile * kTileKeys + 64 * group;
+    const float slope = slope_of<kAlibi>(p, work.bh % p.H, 1 / kLog2E);
     int ends[1][2] = {};
     [[maybe_unused]] int warp_first_end = 0, group_end = 0;  // of documents
     if constexpr (kDocuments) {
@@ -110,22 +110,23 @@ __device__ inline void multiply_tiles(const Params& p,
         exchange.store(step, warp_row, ds[0]);
       }
       if (exchange.forms_dq(step)) {
-        const int block = query / kTurnQueries;
-        const LastTurn<Shape, kDocuments> last(p, item, block);
+        const int block = query / kSemaphoreQueries;
+        const LastTile<Shape, kDocuments> last(p, work, block);
         const bool is_last = kDocuments ? uniform(last.is_last) != 0 : last.is_last;
         const bool is_only = kDocuments ? uniform(last.is_only) != 0 : last.is_only;
         const float* before = nullptr;
-        if (is_last && !is_only) before = wait_for_sums<D>(p, item, block);
+        if (is_last && !is_only) before = wait_for_sums<D>(p, work, block);
         exchange.form_dq(p, i, step, is_last, before);
       }
       wgmma_wait<0>();
       pin(dk[0]);
       pin(dv[0]);
+      __syncwarp();  // The lanes have read lse2, delta and dropout's bits.
       if (lane == 0) arrive(memory.stages().empty(step));
     }
     // After this barrier no thread reads the group's values; the results take their place.
     sync_warpgroup();
-    const HeadView<Shape> head(p, item.bh);
+    const HeadView<Shape> head(p, work.bh);
     const float row_scale[1][2] = {{p.scale, p.scale}};
     const float keep_scale[1][2] = {{p.dropout.keep_scale, p.dropout.keep_scale}};
     Element* dk_out = head.dq + head.size + group_key * head.token_stride;
@@ -139,7 +140,7 @@ __device__ inline void multiply_tiles(const Params& p,
           float sum = 0;
 #pragma unroll
           for (int warp = 0; warp < 4; ++warp) sum += value_sums[warp][column];
-          p.bias.values(b, 2 * item.tile + group, p.H, item.bh % p.H)[column] =
+          p.bias.values(b, 2 * work.tile + group, p.H, work.bh % p.H)[column] =
               sum * p.dropout.keep_scale;
         }
       }

@@ -2,10 +2,10 @@
 #pragma once
 
 #include "kernels/cuda/attention/arguments/dropout.cuh"
-#include "kernels/cuda/attention/arguments/numbers.cuh"
-#include "kernels/cuda/attention/hopper/warpgroup.cuh"
-#include "kernels/cuda/attention/mma_sync/mma.cuh"
 #include "kernels/cuda/attention/mma_sync/scores.cuh"
+#include "kernels/cuda/device/fragments.cuh"
+#include "kernels/cuda/device/numbers.cuh"
+#include "kernels/cuda/hopper/warpgroup.cuh"
 
 namespace weft::cuda::attention {
 

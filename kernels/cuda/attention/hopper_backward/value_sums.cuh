@@ -1,8 +1,8 @@
-// The sums of an item's dV over its keys, for the gradient of a bias with dropout (backward_workspace/bias_sums.h).
+// The sums of a work tile's dV over its keys, for the gradient of a bias with dropout (backward_workspace/bias_sums.h).
 #pragma once
 
 #include "kernels/cuda/attention/arguments/params.h"
-#include "kernels/cuda/attention/hopper/warpgroup.cuh"
+#include "kernels/cuda/hopper/warpgroup.cuh"
 
 namespace weft::cuda::attention {
 

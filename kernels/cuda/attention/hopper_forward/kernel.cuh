@@ -1,17 +1,17 @@
 // Attention forward on Hopper: the algorithm of mma_sync/forward.cuh with TMA copies and wgmma.
 //
-// Blocks stay on their multiprocessors and take one item after the other: 64 queries for each of their warpgroups that
-// multiply (products.cuh). The warps of one more warpgroup copy (copies.cuh): the next item's tiles arrive
+// Blocks stay on their multiprocessors and take one work tile after the other: 64 queries for each of their warpgroups that
+// multiply (products.cuh). The warps of one more warpgroup copy (copies.cuh): the next work tile's tiles arrive
 // while this one's last products run, and results leave while the next ones are computed.
 #pragma once
 
 #include <algorithm>
 
 #include "kernels/cuda/attention/arguments/launch.h"
-#include "kernels/cuda/attention/hopper/launch.h"
-#include "kernels/cuda/attention/hopper/warpgroup.cuh"
 #include "kernels/cuda/attention/hopper_forward/copies.cuh"
 #include "kernels/cuda/attention/hopper_forward/products.cuh"
+#include "kernels/cuda/hopper/tensor_map.h"
+#include "kernels/cuda/hopper/warpgroup.cuh"
 
 namespace weft::cuda::attention {
 
@@ -21,9 +21,9 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
                                     const __grid_constant__ CUtensorMap qkv_map,
                                     const __grid_constant__ CUtensorMap out_map) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  __shared__ ForwardItem items[Shape::kItems];
+  __shared__ ForwardTile work_tiles[Shape::kWorkTiles];
   extern __shared__ uint8_t shared[];
-  const ForwardMemory<Shape, kDropout> memory{aligned_shared(shared), items};
+  const ForwardMemory<Shape, kDropout> memory{aligned_shared(shared), work_tiles};
   if (threadIdx.x == 0) memory.init_barriers();
   __syncthreads();
   const int group = warpgroup_index();
@@ -42,24 +42,21 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
 #endif
 }
 
-// Launches nothing and returns false where the kernel cannot run.
+// Only where uses_hopper_kernels().
 template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
-bool launch_forward_hopper(cudaStream_t stream, const Params& p) {
+void launch_forward_hopper(cudaStream_t stream, const Params& p) {
   const auto kernel = attention_forward_hopper_kernel<Shape, kDropout, kDocuments, kAlibi>;
   const void* function = reinterpret_cast<const void*>(kernel);
-  static const bool usable = runs_on_hopper(function);
-  if (!usable) return false;
   static const int num_multiprocessors = multiprocessors();
   constexpr int kSharedBytes = Shape::shared_bytes(kDropout);
   constexpr const char* kName = "attention_forward_hopper_kernel";
   allow_shared_memory(function, kSharedBytes, kName);
   const int head_size = head_size_of<Shape>(p);
-  const int num_blocks = std::min(ForwardItems<Shape>(p).num_items, num_multiprocessors);
+  const int num_blocks = std::min(ForwardScheduler<Shape>(p).num_work_tiles, num_multiprocessors);
   kernel<<<num_blocks, Shape::kThreads, kSharedBytes, stream>>>(
       p, tensor_map(p.qkv, Shape::D, head_size, 3 * p.H, p.T, p.B),
       tensor_map(p.out, Shape::D, head_size, p.H, p.T, p.B));
   check_launch(kName);
-  return true;
 }
 
 }  // namespace weft::cuda::attention

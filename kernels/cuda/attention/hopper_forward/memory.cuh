@@ -1,13 +1,13 @@
 // Shared memory of forward on Hopper: the tiles that its warps hand to each other, and the barriers with
 // which they do it.
 //
-//   loading warp -> items, stages (K, V, dropout's bits) -> warpgroups
+//   loading warp -> work tiles, stages (K, V, dropout's bits) -> warpgroups
 //   loading warp -> tiles of queries -> warpgroups -> results in the same tiles -> storing warp -> memory
 #pragma once
 
 #include "kernels/cuda/attention/arguments/dropout.cuh"
-#include "kernels/cuda/attention/hopper/async_copies.cuh"
-#include "kernels/cuda/attention/hopper/panel_tile.cuh"
+#include "kernels/cuda/hopper/async_copies.cuh"
+#include "kernels/cuda/hopper/panel_tile.cuh"
 
 namespace weft::cuda::attention {
 
@@ -20,15 +20,15 @@ struct ForwardHopperShape {
   static constexpr bool kPadded = false;
   static constexpr int kGroups = kNumGroups;
   static constexpr int kThreads = 128 * (kGroups + 1);
-  static constexpr int kQueries = 64 * kGroups;  // of an item
+  static constexpr int kQueries = 64 * kGroups;  // of a work tile
   static constexpr int kStep = 64;
   static constexpr int kStages = kNumStages, kQueryTiles = kNumQueryTiles;
   static constexpr int kRegisters = kNumRegisters;
   static constexpr int kOtherRegisters = 32;  // of a thread that does not multiply
-  static constexpr int kItems = 2;
+  static constexpr int kWorkTiles = 2;
   static constexpr int kTileBytes = 64 * D * 2;
   static constexpr int kMaskBytes = kGroups * kMaskTileBytes;
-  static constexpr int kNumBarriers = 2 * kItems + 2 * kStages + 3 * kQueryTiles;
+  static constexpr int kNumBarriers = 2 * kWorkTiles + 2 * kStages + 3 * kQueryTiles;
   static constexpr int shared_bytes(bool dropout) {
     return kSharedAlignment + kQueryTiles * kTileBytes +
            kStages * (2 * kTileBytes + (dropout ? kMaskBytes : 0)) + 8 * kNumBarriers;
@@ -44,25 +44,25 @@ struct ForwardHopperShape {
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-// An item is what a block works on at a time: queries of one head from first_query on, and its keys in tiles from
+// A work tile is what a block works on at a time: queries of one head from first_query on, and its keys in tiles from
 // first_step on.
-struct ForwardItem {
-  int bh;  // -1 behind the last item
+struct ForwardTile {
+  int bh;  // -1 behind the last work tile
   int b, first_query, first_step;
 };
 
 template <class Shape, bool kDropout>
 struct ForwardMemory {
   static constexpr int D = Shape::D;
-  using Items = Buffers<Shape::kItems>;
+  using WorkTiles = Buffers<Shape::kWorkTiles>;
   using Stages = Buffers<Shape::kStages>;
   using Queries = Buffers<Shape::kQueryTiles>;
 
   uint32_t base;
-  ForwardItem* item_slots;
+  ForwardTile* tile_slots;
 
-  __device__ ForwardItem& item(int i) const { return item_slots[Items::index(i)]; }
-  // Tiles of queries are counted through all items.
+  __device__ ForwardTile& work_tile(int i) const { return tile_slots[WorkTiles::index(i)]; }
+  // Tiles of queries are counted through all work tiles.
   __device__ PanelTile<D, 64> q_tile(int use) const {
     return {base + Queries::index(use) * Shape::kTileBytes};
   }
@@ -76,14 +76,14 @@ struct ForwardMemory {
     return mask_base() + Stages::index(step) * Shape::kMaskBytes + row * kMaskTileBytes;
   }
 
-  __device__ Items items() const { return {barrier_base()}; }
-  __device__ Stages stages() const { return {barrier_base() + 16 * Shape::kItems}; }
+  __device__ WorkTiles work_tiles() const { return {barrier_base()}; }
+  __device__ Stages stages() const { return {barrier_base() + 16 * Shape::kWorkTiles}; }
   __device__ Queries queries() const {
-    return {barrier_base() + 16 * (Shape::kItems + Shape::kStages)};
+    return {barrier_base() + 16 * (Shape::kWorkTiles + Shape::kStages)};
   }
   // The barrier of the results that take the place of a tile of queries.
   __device__ uint32_t results_full(int use) const {
-    return barrier_base() + 16 * (Shape::kItems + Shape::kStages + Shape::kQueryTiles) +
+    return barrier_base() + 16 * (Shape::kWorkTiles + Shape::kStages + Shape::kQueryTiles) +
            8 * Queries::index(use);
   }
 
@@ -94,11 +94,11 @@ struct ForwardMemory {
     return mask_base() + (kDropout ? Shape::kStages * Shape::kMaskBytes : 0);
   }
 
-  // One thread initialises the barriers. All warps that multiply read the items, as do the one that loads queries and the
+  // One thread initialises the barriers. All warps that multiply read the work tiles, as do the one that loads queries and the
   // one that stores results. The latter empties tiles of queries.
   __device__ void init_barriers() const {
     constexpr int kWarps = 4 * Shape::kGroups;
-    items().init(1, kWarps + 2);
+    work_tiles().init(1, kWarps + 2);
     stages().init(1, kWarps);
     queries().init(1, 1);
     for (int use = 0; use < Shape::kQueryTiles; ++use) init_barrier(results_full(use), 4);
@@ -106,7 +106,7 @@ struct ForwardMemory {
   }
 };
 
-// Returns which row (64 queries) of item number `i` a warpgroup has. The warpgroups have an odd item's rows in reverse
+// Returns which row (64 queries) of work tile number `i` a warpgroup has. The warpgroups have an odd work tile's rows in reverse
 // order, so that all have as much to do.
 template <class Shape>
 __device__ inline int row_of_group(int i, int group) {

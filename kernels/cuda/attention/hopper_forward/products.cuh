@@ -1,18 +1,18 @@
 // The part of forward on Hopper that multiplies: warpgroups with 64 queries each.
 //
 // A warpgroup queues the scores of a step behind the previous step's P V and then waits for both; its softmax overlaps
-// with the products of the multiprocessor's other warpgroups. Warpgroups go from item to item without waiting
+// with the products of the multiprocessor's other warpgroups. Warpgroups go from work tile to work tile without waiting
 // for each other.
 #pragma once
 
 #include <type_traits>
 
-#include "kernels/cuda/attention/hopper/warpgroup.cuh"
-#include "kernels/cuda/attention/hopper/wgmma.cuh"
 #include "kernels/cuda/attention/hopper_forward/copies.cuh"
 #include "kernels/cuda/attention/hopper_forward/memory.cuh"
-#include "kernels/cuda/attention/mma_sync/mma.cuh"
 #include "kernels/cuda/attention/mma_sync/scores.cuh"
+#include "kernels/cuda/device/fragments.cuh"
+#include "kernels/cuda/hopper/warpgroup.cuh"
+#include "kernels/cuda/hopper/wgmma.cuh"
 
 namespace weft::cuda::attention {
 
@@ -61,9 +61,10 @@ __device__ inline void put_results(PanelTile<D, 64> tile, int warp_row,
   fence_shared_async();
 }
 
-// Tells that this warp has read a step's stage.
+// Releases a step's stage, which this warp has read. Only dropout's bits are read by its lanes, the rest by products.
 template <class Shape, bool kDropout>
 __device__ inline void release(const ForwardMemory<Shape, kDropout>& memory, int step) {
+  if constexpr (kDropout) __syncwarp();
   if ((threadIdx.x & 31) == 0) arrive(memory.stages().empty(step));
 }
 
@@ -85,17 +86,17 @@ __device__ inline void pass(const ForwardMemory<Shape, kDropout>& memory, KeyTil
 // Lets a warpgroup's 64 queries, which lie in a tile of shared memory, attend to tiles of keys.
 template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
 __device__ inline void attend_to(const Params& p, const ForwardMemory<Shape, kDropout>& memory,
-                                 const ForwardItem& item, PanelTile<Shape::D, 64> q_tile, int row,
+                                 const ForwardTile& work, PanelTile<Shape::D, 64> q_tile, int row,
                                  int group_query, KeyTiles tiles, float scale_log2) {
   using Element = typename Shape::Element;
   constexpr int D = Shape::D, kStep = Shape::kStep, kN = kStep / 8;
   const int warp_row = threadIdx.x / 32 % 4 * 16;
-  const float slope = slope_of<kAlibi>(p, item.bh - item.b * p.H, p.scale);
+  const float slope = slope_of<kAlibi>(p, work.bh - work.b * p.H, p.scale);
   int first_keys[1][2];
   [[maybe_unused]] int warp_last_begin = 0;  // of the document of the warp's last query
   if constexpr (kDocuments) {
-    load_first_keys(first_keys, p, item.b, group_query + warp_row);
-    warp_last_begin = uniform(first_key_of(p, item.b, group_query + warp_row + 15));
+    load_first_keys(first_keys, p, work.b, group_query + warp_row);
+    warp_last_begin = uniform(first_key_of(p, work.b, group_query + warp_row + 15));
   }
   float acc[1][D / 8][4] = {};
   float row_max[1][2] = {{-INFINITY, -INFINITY}}, row_sum[1][2] = {};
@@ -132,7 +133,7 @@ __device__ inline void attend_to(const Params& p, const ForwardMemory<Shape, kDr
   start_columns_product<Element, D>(acc[0], probabilities[0],
                                     memory.v_tile(tiles.end - 1 + tiles.to_step));
   float inverse[2];
-  finish_rows<kDropout>(inverse, p, item.bh, group_query + warp_row, row_max[0], row_sum[0]);
+  finish_rows<kDropout>(inverse, p, work.bh, group_query + warp_row, row_max[0], row_sum[0]);
   wgmma_wait<0>();
   pin(acc[0]);
   release(memory, tiles.end - 1 + tiles.to_step);
@@ -148,37 +149,38 @@ __device__ inline void attend_to(const Params& p, const ForwardMemory<Shape, kDr
   put_results<D>(q_tile, warp_row, results[0]);
 }
 
-// Takes item after item, for one of the warpgroups that multiply.
+// Takes work tile after work tile, for one of the warpgroups that multiply.
 template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
 __device__ inline void attend(const Params& p, const ForwardMemory<Shape, kDropout>& memory,
                               int group) {
   constexpr int kStep = Shape::kStep;
   const int lane = threadIdx.x & 31;
   const float scale_log2 = p.scale * kLog2E;
-  int first_use = 0;  // of the item's first stage
+  int first_use = 0;  // of the work tile's first stage
   for (int i = 0;; ++i) {
-    memory.items().wait_full(i);
-    const ForwardItem read = memory.item(i);
-    const ForwardItem item{uniform(read.bh), uniform(read.b), uniform(read.first_query),
+    memory.work_tiles().wait_full(i);
+    const ForwardTile read = memory.work_tile(i);
+    const ForwardTile work{uniform(read.bh), uniform(read.b), uniform(read.first_query),
                            uniform(read.first_step)};
-    if (lane == 0) arrive(memory.items().empty(i));
-    if (item.bh < 0) return;
+    __syncwarp();
+    if (lane == 0) arrive(memory.work_tiles().empty(i));
+    if (work.bh < 0) return;
     const int row = row_of_group<Shape>(i, group), query_tile = query_use<Shape>(i, group);
-    const int group_query = item.first_query + 64 * row;
-    const int end = end_of_steps<Shape>(p, item);
+    const int group_query = work.first_query + 64 * row;
+    const int end = end_of_steps<Shape>(p, work);
     // The causal mask hides all later tiles of keys from the group, and its documents begin behind the
     // earlier ones.
     const bool is_active = group_query < p.T;
     const int active_begin =
-        !is_active ? end : (kDocuments ? uniform(first_key_of(p, item.b, group_query)) / kStep : 0);
+        !is_active ? end : (kDocuments ? uniform(first_key_of(p, work.b, group_query)) / kStep : 0);
     const int active_end = is_active ? group_query / kStep + 1 : end;
-    const int to_step = first_use - item.first_step;
-    first_use += end - item.first_step;
-    if (kDocuments || !is_active) pass(memory, KeyTiles{item.first_step, active_begin, to_step});
+    const int to_step = first_use - work.first_step;
+    first_use += end - work.first_step;
+    if (kDocuments || !is_active) pass(memory, KeyTiles{work.first_step, active_begin, to_step});
     memory.queries().wait_full(query_tile);
     const PanelTile<Shape::D, 64> q_tile = memory.q_tile(query_tile);
     if (is_active) {
-      attend_to<Shape, kDropout, kDocuments, kAlibi>(p, memory, item, q_tile, row, group_query,
+      attend_to<Shape, kDropout, kDocuments, kAlibi>(p, memory, work, q_tile, row, group_query,
                                                      {active_begin, active_end, to_step},
                                                      scale_log2);
     }

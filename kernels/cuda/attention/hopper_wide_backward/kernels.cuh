@@ -7,9 +7,9 @@
 #pragma once
 
 #include "kernels/cuda/attention/arguments/launch.h"
-#include "kernels/cuda/attention/hopper/launch.h"
 #include "kernels/cuda/attention/hopper_wide_backward/key.cuh"
 #include "kernels/cuda/attention/hopper_wide_backward/query.cuh"
+#include "kernels/cuda/hopper/tensor_map.h"
 
 namespace weft::cuda::attention {
 
@@ -24,14 +24,12 @@ void launch_wide_part(cudaStream_t stream, const Params& p,
   check_launch(name);
 }
 
-// Launches nothing and returns false where the kernels cannot run.
+// Only where uses_hopper_kernels().
 template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
-bool launch_wide_backward(cudaStream_t stream, const Params& p) {
+void launch_wide_backward(cudaStream_t stream, const Params& p) {
   const auto query_kernel =
       attention_backward_query_hopper_kernel<Shape, kDropout, kDocuments, kAlibi>;
   const auto key_kernel = attention_backward_key_hopper_kernel<Shape, kDropout, kDocuments, kAlibi>;
-  static const bool usable = runs_on_hopper(reinterpret_cast<const void*>(query_kernel));
-  if (!usable) return false;
   const int head_size = head_size_of<Shape>(p);
   const CUtensorMap qkv_map = tensor_map(p.qkv, Shape::D, head_size, 3 * p.H, p.T, p.B);
   const CUtensorMap dout_map = tensor_map(p.dout, Shape::D, head_size, p.H, p.T, p.B);
@@ -39,7 +37,6 @@ bool launch_wide_backward(cudaStream_t stream, const Params& p) {
                                     "attention_backward_query_hopper_kernel");
   launch_wide_part<Shape, kDropout>(stream, p, key_kernel, qkv_map, dout_map,
                                     "attention_backward_key_hopper_kernel");
-  return true;
 }
 
 }  // namespace weft::cuda::attention

@@ -2,12 +2,12 @@
 #pragma once
 
 #include "kernels/cuda/attention/arguments/head_view.cuh"
-#include "kernels/cuda/attention/arguments/numbers.cuh"
-#include "kernels/cuda/attention/hopper/warpgroup.cuh"
-#include "kernels/cuda/attention/hopper/wgmma.cuh"
 #include "kernels/cuda/attention/hopper_wide_backward/ring.cuh"
-#include "kernels/cuda/attention/mma_sync/mma.cuh"
 #include "kernels/cuda/attention/mma_sync/scores.cuh"
+#include "kernels/cuda/device/fragments.cuh"
+#include "kernels/cuda/device/numbers.cuh"
+#include "kernels/cuda/hopper/warpgroup.cuh"
+#include "kernels/cuda/hopper/wgmma.cuh"
 
 namespace weft::cuda::attention {
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "kernels/cuda/attention/arguments/dropout.cuh"
-#include "kernels/cuda/attention/hopper/async_copies.cuh"
-#include "kernels/cuda/attention/hopper/panel_tile.cuh"
+#include "kernels/cuda/hopper/async_copies.cuh"
+#include "kernels/cuda/hopper/panel_tile.cuh"
 
 namespace weft::cuda::attention {
 
@@ -65,8 +65,9 @@ struct Ring {
   __device__ void wait(int step) const {
     wait_barrier(full(step), static_cast<uint32_t>(step) / kStages & 1);
   }
-  // Reports that this warp has read `step`.
+  // Reports that all lanes of this warp have read `step`.
   __device__ void release(int step) const {
+    __syncwarp();
     if ((threadIdx.x & 31) == 0) arrive(empty(step));
   }
   // Call this during `step`, after this warp has released the step before.
@@ -82,13 +83,12 @@ struct Ring {
     }
   }
 
-  // Releases steps [begin, end) unread. A warp releases a step when all of its lanes have seen it: a barrier's parity tells
-  // only two phases apart, so a lane that is late until the stage is full again could wait for ever.
+  // Releases steps [begin, end) unread. Here, too, a warp releases a step when all of its lanes have seen it: a barrier's
+  // parity tells only two phases apart, so a lane that is late until the stage is full again could wait for ever.
   template <class Load>
   __device__ void pass(int begin, int end, int num_steps, Load load) const {
     for (int step = begin; step < end; ++step) {
       wait(step);
-      __syncwarp();
       release(step);
       refill(step, num_steps, load);
     }

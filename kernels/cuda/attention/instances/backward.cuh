@@ -48,19 +48,22 @@ struct BackwardShapes<Element, 160> {
 template <typename Element, int D, bool kPadded>
 bool backward_16bit(cudaStream_t stream, const Params& params, bool dropout) {
   using Shapes = BackwardShapes<Element, D>;
+  constexpr bool kFused = D <= 128;
   using Query = PaddedIf<typename Shapes::Query, kPadded>;
   using Key = PaddedIf<typename Shapes::Key, kPadded>;
   using SmallQuery = PaddedIf<typename Shapes::SmallQuery, kPadded>;
   using SmallKey = PaddedIf<typename Shapes::SmallKey, kPadded>;
-  bool is_fused = false;
+  const bool on_hopper = uses_hopper_kernels();
   choose_kernel(params, dropout, [&](auto drops, auto documents, auto alibi) {
-    if constexpr (D <= 128) {
-      using Fused = PaddedIf<typename Shapes::Fused, kPadded>;
-      is_fused = launch_fused_backward<Fused, drops(), documents(), alibi()>(stream, params);
-      if (is_fused) return;
-    } else {
-      using Wide = PaddedIf<typename Shapes::Wide, kPadded>;
-      if (launch_wide_backward<Wide, drops(), documents(), alibi()>(stream, params)) return;
+    if (on_hopper) {
+      if constexpr (kFused) {
+        using Fused = PaddedIf<typename Shapes::Fused, kPadded>;
+        launch_fused_backward<Fused, drops(), documents(), alibi()>(stream, params);
+      } else {
+        using Wide = PaddedIf<typename Shapes::Wide, kPadded>;
+        launch_wide_backward<Wide, drops(), documents(), alibi()>(stream, params);
+      }
+      return;
     }
     const void* kernel = reinterpret_cast<const void*>(
         attention_backward_key_kernel<Key, drops(), documents(), alibi()>);
@@ -72,7 +75,7 @@ bool backward_16bit(cudaStream_t stream, const Params& params, bool dropout) {
       launch_backward<SmallQuery, SmallKey, drops(), documents(), alibi()>(stream, without_sums);
     }
   });
-  return is_fused && params.bias.of_queries != nullptr;
+  return on_hopper && kFused && params.bias.of_queries != nullptr;
 }
 
 }  // namespace weft::cuda::attention

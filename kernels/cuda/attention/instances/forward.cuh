@@ -37,7 +37,9 @@ void forward_16bit(cudaStream_t stream, const Params& params, bool dropout) {
   choose_kernel(params, dropout, [&](auto drops, auto documents, auto alibi) {
     using Hopper = PaddedIf<typename Shapes::Hopper, kPadded>;
     using MmaSync = PaddedIf<typename Shapes::MmaSync, kPadded>;
-    if (!launch_forward_hopper<Hopper, drops(), documents(), alibi()>(stream, params))
+    if (uses_hopper_kernels())
+      launch_forward_hopper<Hopper, drops(), documents(), alibi()>(stream, params);
+    else
       launch_forward<MmaSync, drops(), documents(), alibi()>(stream, params);
   });
 }

@@ -12,10 +12,10 @@
 #pragma once
 
 #include "kernels/cuda/attention/arguments/launch.h"
-#include "kernels/cuda/attention/arguments/numbers.cuh"
 #include "kernels/cuda/attention/backward_workspace/row_values.h"
 #include "kernels/cuda/attention/mma_sync/backward_key.cuh"
 #include "kernels/cuda/attention/mma_sync/backward_query.cuh"
+#include "kernels/cuda/device/numbers.cuh"
 
 namespace weft::cuda::attention {
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "kernels/cuda/attention/arguments/head_view.cuh"
-#include "kernels/cuda/attention/mma_sync/mma.cuh"
 #include "kernels/cuda/attention/mma_sync/scores.cuh"
+#include "kernels/cuda/device/fragments.cuh"
 
 namespace weft::cuda::attention {
 

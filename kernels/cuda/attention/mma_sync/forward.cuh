@@ -9,8 +9,8 @@
 #pragma once
 
 #include "kernels/cuda/attention/arguments/launch.h"
-#include "kernels/cuda/attention/mma_sync/mma.cuh"
 #include "kernels/cuda/attention/mma_sync/scores.cuh"
+#include "kernels/cuda/device/fragments.cuh"
 
 namespace weft::cuda::attention {
 

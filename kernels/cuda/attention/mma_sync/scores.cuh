@@ -3,8 +3,8 @@
 #pragma once
 
 #include "kernels/cuda/attention/arguments/dropout.cuh"
-#include "kernels/cuda/attention/arguments/numbers.cuh"
 #include "kernels/cuda/attention/arguments/params.h"
+#include "kernels/cuda/device/numbers.cuh"
 
 namespace weft::cuda::attention {
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace weft::cuda::attention {
+namespace weft::cuda {
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
@@ -47,4 +47,4 @@ __device__ inline void load_pair(float (&x)[2], uint32_t address) {
 
 #endif  // sm_90a
 
-}  // namespace weft::cuda::attention
+}  // namespace weft::cuda

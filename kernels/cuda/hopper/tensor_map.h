@@ -1,10 +1,12 @@
-// The host's part of Hopper's kernels: tensor maps, and the test whether the kernels can run.
+// Tensor maps, by which the tensor memory accelerator (TMA) finds its way in a tensor.
 #pragma once
 
 #include <cuda.h>
 #include <cudaTypedefs.h>
 
-namespace weft::cuda::attention {
+namespace weft::cuda {
+
+constexpr int kBoxRows = 64;  // that one copy moves
 
 // Looks the function up once, at run time, so that nothing links libcuda. Throws std::invalid_argument where the
 // driver is too old to have it.
@@ -15,9 +17,4 @@ PFN_cuTensorMapEncodeTiled_v12000 encode_tiled();
 // DeviceLost.
 CUtensorMap tensor_map(const void* data, int D, int head_size, int num_rows, int T, int B);
 
-// Returns whether the current device runs sm_90a code and `kernel` was compiled for it. (The kernel
-// has static shared memory in that code only.) WEFT_ATTENTION=mma_sync says no, which lets tests run
-// the kernels of other GPUs.
-bool runs_on_hopper(const void* kernel);
-
-}  // namespace weft::cuda::attention
+}  // namespace weft::cuda

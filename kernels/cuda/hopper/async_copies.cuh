@@ -4,7 +4,9 @@
 
 #include <cstdint>
 
-namespace weft::cuda::attention {
+#include "kernels/cuda/device/order_checks.cuh"
+
+namespace weft::cuda {
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
@@ -22,6 +24,7 @@ __device__ inline void arrive(uint32_t barrier) {
 }
 __device__ inline void wait_barrier(uint32_t barrier, uint32_t parity) {
   uint32_t done = 0;
+  WaitLimit limit;
   while (done == 0) {
     asm volatile(
         "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, "
@@ -29,6 +32,7 @@ __device__ inline void wait_barrier(uint32_t barrier, uint32_t parity) {
         : "=r"(done)
         : "r"(barrier), "r"(parity)
         : "memory");
+    if (done == 0) limit.check();
   }
 }
 
@@ -82,4 +86,4 @@ struct Buffers {
 
 #endif  // sm_90a
 
-}  // namespace weft::cuda::attention
+}  // namespace weft::cuda

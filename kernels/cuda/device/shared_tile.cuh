@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/attention/arguments/numbers.cuh"
+#include "kernels/cuda/device/numbers.cuh"
 
-namespace weft::cuda::attention {
+namespace weft::cuda {
 
 __device__ inline uint32_t shared_address(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
@@ -94,4 +94,4 @@ __device__ inline void store_rows(const float (&acc)[kM][D / 8][4], const float 
   }
 }
 
-}  // namespace weft::cuda::attention
+}  // namespace weft::cuda

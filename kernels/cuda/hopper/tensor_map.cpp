@@ -1,15 +1,13 @@
-#include <cuda.h>
+#include "kernels/cuda/hopper/tensor_map.h"
+
 #include <cuda_runtime.h>
 
-#include <cstdlib>
 #include <stdexcept>
 #include <string>
 
-#include "kernels/cuda/attention/hopper/launch.h"
-#include "kernels/cuda/attention/hopper/panel_tile.cuh"
 #include "kernels/device_error.h"
 
-namespace weft::cuda::attention {
+namespace weft::cuda {
 
 namespace {
 
@@ -57,15 +55,4 @@ CUtensorMap tensor_map(const void* data, int D, int head_size, int num_rows, int
   return map;
 }
 
-bool runs_on_hopper(const void* kernel) {
-  static const char* choice = std::getenv("WEFT_ATTENTION");
-  if (choice != nullptr && std::string(choice) == "mma_sync") return false;
-  cudaFuncAttributes attributes{};
-  if (cudaFuncGetAttributes(&attributes, kernel) != cudaSuccess) {
-    static_cast<void>(cudaGetLastError());  // clears the error of this question
-    return false;
-  }
-  return attributes.sharedSizeBytes > 0;
-}
-
-}  // namespace weft::cuda::attention
+}  // namespace weft::cuda

@@ -6,11 +6,10 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/attention/mma_sync/tile.cuh"
+#include "kernels/cuda/device/shared_tile.cuh"
+#include "kernels/cuda/hopper/tensor_map.h"
 
-namespace weft::cuda::attention {
-
-constexpr int kBoxRows = 64;
+namespace weft::cuda {
 
 // Columns lie in panels as wide as the swizzle: 64 columns (128 bytes), or 32 (64 bytes) where D is no
 // multiple of 64.
@@ -100,4 +99,4 @@ struct PanelTile {
 
 #endif  // sm_90a
 
-}  // namespace weft::cuda::attention
+}  // namespace weft::cuda

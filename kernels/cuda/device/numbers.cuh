@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace weft::cuda::attention {
+namespace weft::cuda {
 
 // Element is __nv_bfloat16 or __half. Tiles and their copies move 16 bits of either.
 template <typename Element>
@@ -58,4 +58,4 @@ __device__ inline float dot(const uint4& x, const uint4& y) {
   return sum;
 }
 
-}  // namespace weft::cuda::attention
+}  // namespace weft::cuda

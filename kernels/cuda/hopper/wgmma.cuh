@@ -8,16 +8,16 @@
 //   read before, and shared memory that it lay in may be written again.
 // - One warp may release a stage of shared memory for its warpgroup.
 //
-// The device code exists only where the compiler targets sm_90a; runs_on_hopper (launch.h) tests that at run time.
+// The device code exists only where the compiler targets sm_90a; has_hopper_code() (hopper_code.h) tests that at run time.
 #pragma once
 
 #include <cstdint>
 
-#include "kernels/cuda/attention/arguments/numbers.cuh"
-#include "kernels/cuda/attention/hopper/panel_tile.cuh"
-#include "kernels/cuda/attention/mma_sync/mma.cuh"
+#include "kernels/cuda/device/fragments.cuh"
+#include "kernels/cuda/device/numbers.cuh"
+#include "kernels/cuda/hopper/panel_tile.cuh"
 
-namespace weft::cuda::attention {
+namespace weft::cuda {
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
@@ -167,4 +167,4 @@ __device__ inline void start_transposed_product(float (&acc)[D / 8][4], PanelTil
 
 #endif  // sm_90a
 
-}  // namespace weft::cuda::attention
+}  // namespace weft::cuda

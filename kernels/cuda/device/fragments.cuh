@@ -2,9 +2,9 @@
 // Fragment layouts: PTX ISA, section "Matrix Fragments for mma.m16n8k16".
 #pragma once
 
-#include "kernels/cuda/attention/mma_sync/tile.cuh"
+#include "kernels/cuda/device/shared_tile.cuh"
 
-namespace weft::cuda::attention {
+namespace weft::cuda {
 
 __device__ inline void load_matrices(uint32_t (&r)[4], uint32_t address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
@@ -99,4 +99,4 @@ __device__ inline void round_to_operand(uint32_t (&a)[kM][kN / 2][4], const floa
   }
 }
 
-}  // namespace weft::cuda::attention
+}  // namespace weft::cuda

@@ -1,0 +1,77 @@
+// What watches the order between threads: the counter of work, and in builds without NDEBUG the checks of
+// kernels/cuda/device/order_checks.cuh.
+#include <cuda_runtime.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <stdexcept>
+
+#include "kernels/cuda/device/check.h"
+#include "kernels/cuda/device/order_checks.cuh"
+#include "kernels/cuda/device/work_counter.h"
+#include "kernels/cuda/hopper/async_copies.cuh"
+#include "kernels/cuda/hopper/hopper_code.h"
+#include "tests/needs_gpu.h"
+
+namespace weft::cuda {
+namespace {
+
+TEST(WorkCounter, AnotherNumberThanZeroIsAnError) {
+  cudaStream_t stream = nullptr;
+  CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  const WorkCounter counter;
+  EXPECT_NO_THROW(counter.check(stream));
+  const uint32_t one = 1;
+  CUDA_CHECK(cudaMemcpyAsync(counter.data(), &one, sizeof one, cudaMemcpyDefault, stream));
+  EXPECT_THROW(counter.check(stream), std::logic_error);
+  cudaStreamDestroy(stream);
+}
+
+// Waits for a phase of a barrier at which `num_missing` threads never arrive.
+__global__ void wait_kernel(int num_missing) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  __shared__ uint64_t barrier;
+  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(&barrier));
+  init_barrier(address, 1 + num_missing);
+  fence_initialised_barriers();
+  arrive(address);
+  wait_barrier(address, 0);
+#endif
+}
+
+// Requires that `num_missing` more threads have read than did.
+__global__ void read_kernel(int num_missing) {
+  __shared__ uint32_t count;
+  const ReadCount reads{static_cast<uint32_t>(__cvta_generic_to_shared(&count))};
+  if (threadIdx.x == 0) reads.init();
+  __syncthreads();
+  reads.add();
+  __syncthreads();
+  reads.require(static_cast<int>(blockDim.x) + num_missing);
+}
+
+// A trap ends the context, so each kernel has a process of its own. Its exit code is 1 for an error of the launch.
+[[noreturn]] void run_and_exit(void (*kernel)(int), int num_threads, int num_missing) {
+  kernel<<<1, num_threads>>>(num_missing);
+  std::exit(cudaDeviceSynchronize() == cudaSuccess ? 0 : 1);
+}
+
+class OrderChecks : public testing::Test {
+ protected:
+  void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+};
+
+TEST_F(OrderChecks, AWaitThatNeverEndsTraps) {
+  if (!has_hopper_code()) GTEST_SKIP() << "the barrier is Hopper's";
+  EXPECT_EXIT(run_and_exit(wait_kernel, 1, 0), testing::ExitedWithCode(0), "");
+  if (!kChecksOrder) GTEST_SKIP() << "a build with NDEBUG has no checks, so the kernel would hang";
+  EXPECT_EXIT(run_and_exit(wait_kernel, 1, 1), testing::ExitedWithCode(1), "");
+}
+
+TEST_F(OrderChecks, AWriterThatComesBeforeAReaderTraps) {
+  EXPECT_EXIT(run_and_exit(read_kernel, 64, 0), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(run_and_exit(read_kernel, 64, 1), testing::ExitedWithCode(kChecksOrder ? 1 : 0), "");
+}
+
+}  // namespace
+}  // namespace weft::cuda
