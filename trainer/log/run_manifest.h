@@ -2,7 +2,7 @@
 // map iterations to text.
 //
 // A run that was resumed has several segments, whose arguments may differ. The file describes the
-// last one, and "earlier" in it lists those before (run_folder/segment_list.h). A segment holds the
+// last one, and "earlier" in it lists those before (run_record/segment_list.h). A segment holds the
 // iterations from its resumed_iteration + 1 to the next one's resumed_iteration; its first sample
 // is number resumed_samples of the training set.
 //

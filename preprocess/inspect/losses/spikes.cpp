@@ -118,10 +118,9 @@ JudgedBatch judge_samples(const std::vector<LoggedStep>& steps, size_t at,
   for (const std::optional<SampleLoss>& sample :
        losses.read(step.first_sample(), step.consumed_samples)) {
     if (!sample) {
-      throw LossesNotKept(fmt::format(
-          "the loss of sample {} of iteration {} was not kept (--no-sample-losses, or an "
-          "older version trained it)",
-          sample_idx, step.iteration));
+      throw LossesNotKept(
+          fmt::format("the loss of sample {} of iteration {} was not kept (--no-sample-losses)",
+                      sample_idx, step.iteration));
     }
     if (sample->iteration != step.iteration) {
       throw std::runtime_error(fmt::format(
