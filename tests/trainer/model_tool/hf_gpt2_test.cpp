@@ -294,8 +294,7 @@ TEST_F(HfGpt2, AModelMayHaveMoreRowsThanItsTokenizerHasWords) {
   import_hf({dir_ / "hf", dir_ / "ckpt", 128});
   const HfExport job{.load = dir_ / "ckpt",
                      .output = dir_ / "out",
-                     .vocab_file = dir_ / "v.json",
-                     .merge_file = dir_ / "m.txt"};
+                     .tokenizer = gpt2_files(dir_ / "v.json", dir_ / "m.txt")};
   export_hf(job);
   EXPECT_EQ(nlohmann::json::parse(read_file(dir_ / "out/config.json")).at("vocab_size"), 50);
 }
