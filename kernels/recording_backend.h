@@ -1,8 +1,8 @@
 // A backend without a device: it checks operations and keeps them, and executes none. What runs against it tells
 // which operations it would enqueue, in order and with their shapes, in microseconds and without memory.
 //
-// Memory that it allocates is a range of addresses that nobody may touch; copies move nothing, and events have
-// always happened.
+// Device memory that it allocates is a range of addresses that nothing may touch, and pinned host memory reads
+// as zeros, without a page of its own. Copies move nothing, and events have always happened.
 #pragma once
 
 #include <string>
@@ -14,6 +14,11 @@ namespace weft {
 
 class RecordingBackend final : public OperationVisitor<RecordingBackend> {
  public:
+  RecordingBackend() = default;
+  RecordingBackend(const RecordingBackend&) = delete;
+  RecordingBackend& operator=(const RecordingBackend&) = delete;
+  ~RecordingBackend() override;
+
   const std::vector<AnyOperation>& operations() const { return operations_; }
   void clear() { operations_.clear(); }
 
@@ -29,12 +34,7 @@ class RecordingBackend final : public OperationVisitor<RecordingBackend> {
   int64_t total_memory_bytes() const override { return 0; }
   int64_t free_memory_bytes() const override { return 0; }
   bool has_fp8_products() const override { return true; }
-  void* allocate(int64_t num_bytes, Memory) override {
-    constexpr uintptr_t kAlignment = 256;
-    void* const data = reinterpret_cast<void*>(next_address_);
-    next_address_ += (static_cast<uintptr_t>(num_bytes) / kAlignment + 1) * kAlignment;
-    return data;
-  }
+  void* allocate(int64_t num_bytes, Memory memory) override;
   void release(void*, Memory) override {}
   void copy(void*, const void*, int64_t, Stream) override {}
   EventId create_event() override { return num_events_++; }
@@ -53,7 +53,12 @@ class RecordingBackend final : public OperationVisitor<RecordingBackend> {
   void use_algorithms(const std::string&) override {}
 
  private:
+  struct Mapping {
+    void* data;
+    size_t num_bytes;
+  };
   std::vector<AnyOperation> operations_;
+  std::vector<Mapping> host_memory_;
   // Addresses of a user's memory end far below on x86-64 and Arm, so what touches one faults.
   uintptr_t next_address_ = uintptr_t{1} << 62;
   EventId num_events_ = 0;

@@ -55,6 +55,12 @@ TEST(PlannedStep, HasTheOperationsOfARealStepInTheirOrder) {
   const Variant variants[] = {
       {"fp32", [](TrainerOptions&) {}},
       {"bf16", [](TrainerOptions& o) { o.shape.dtype = DType::kBFloat16; }},
+      // The step reads its norm and loss before it updates.
+      {"fp16",
+       [](TrainerOptions& o) {
+         o.shape.dtype = DType::kFloat16;
+         o.loss_scale = LossScaleOptions{.initial = 16};
+       }},
       {"dropout",
        [](TrainerOptions& o) {
          o.shape.hidden_dropout = o.shape.attention_dropout = 0.1F;
