@@ -86,6 +86,11 @@ std::optional<double> find_rotary_base(const HfConfig& fields) {
   return base.get<double>();
 }
 
+// Returns a text without quotes, and another value as JSON.
+std::string text_of(const Json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
 // Reads the frequencies of rotary positions, unscaled. Newer versions of transformers write them as an object. What
 // is not understood in it is refused: it may mean other frequencies, and a model that reads them wrongly still speaks.
 double rotary_base_of(const HfConfig& config) {
@@ -98,14 +103,15 @@ double rotary_base_of(const HfConfig& config) {
     if (!rope.is_object())
       config.fail(std::string(name) + " is " + rope.dump() + ", no object of rotary positions");
     const HfConfig fields{rope, config.path};
-    for (const auto& [field, value] : rope.items()) {
-      const bool is_type = field == "rope_type" || field == "type";
-      if (is_type && !value.is_null() && value != "default")
-        config.fail(std::string(name) + " of type " +
-                    (value.is_string() ? value.get<std::string>() : value.dump()) +
-                    " is not built");
-      if (!is_type && !value.is_null() && field != kRotaryBase && field != "partial_rotary_factor")
-        config.fail(std::string(name) + " has the field " + field + ", which is not understood");
+    for (const char* key : {"rope_type", "type"}) {
+      if (fields.has(key) && rope.at(key) != "default")
+        config.fail(std::string(name) + " of type " + text_of(rope.at(key)) + " is not built");
+    }
+    for (const auto& [key, value] : rope.items()) {
+      const bool is_known = key == "rope_type" || key == "type" || key == kRotaryBase ||
+                            key == "partial_rotary_factor";
+      if (!is_known && !value.is_null())
+        config.fail(std::string(name) + " has the field " + key + ", which is not understood");
     }
     refuse_part_of_heads(fields);
     if (const std::optional<double> own = find_rotary_base(fields)) base = own;
