@@ -61,6 +61,14 @@ ProcessGroups recording_groups(const ParallelLayout& layout, std::vector<Operati
           .tied = group(GroupKind::kTied)};
 }
 
+// Two, or fewer where no batch has more: the results have places for the samples of the largest one.
+int64_t num_micro_batches(const TrainerOptions& options, const ParallelLayout& layout) {
+  const int64_t most = std::min<int64_t>(2, options.most_micro_batches);
+  if (options.num_sample_losses == 0) return most;
+  const int64_t samples = options.shape.micro_batch_size * layout.dp_size;
+  return std::clamp<int64_t>(options.num_sample_losses / samples, 1, most);
+}
+
 }  // namespace
 
 PlannedStep plan_step(const TrainerOptions& options, const ParallelLayout& layout) {
@@ -74,9 +82,8 @@ PlannedStep plan_step(const TrainerOptions& options, const ParallelLayout& layou
   static constexpr int32_t kIds[] = {0};
   static constexpr float kMask[] = {1};
   static constexpr double kMaskSums[] = {1, 1};
-  GlobalBatch batch{.num_micro_batches = std::min<int64_t>(2, options.most_micro_batches),
-                    .tokens = kIds,
-                    .targets = kIds};
+  GlobalBatch batch{
+      .num_micro_batches = num_micro_batches(options, layout), .tokens = kIds, .targets = kIds};
   if (options.has_loss_mask) {
     batch.loss_mask = kMask;
     batch.mask_sums = kMaskSums;

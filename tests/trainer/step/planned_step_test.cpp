@@ -70,6 +70,7 @@ TEST(PlannedStep, HasTheOperationsOfARealStepInTheirOrder) {
       {"a mask", [](TrainerOptions& o) { o.has_loss_mask = true; }},
       {"chunks of logits", [](TrainerOptions& o) { o.logits_chunk = 8; }},
       {"losses of samples", [](TrainerOptions& o) { o.num_sample_losses = 4; }},
+      {"losses of one micro-batch", [](TrainerOptions& o) { o.num_sample_losses = 2; }},
       {"fp8", [](TrainerOptions& o) {
          o.shape.dtype = DType::kBFloat16;
          o.shape.fp8 = Fp8Options{.is_delayed = true, .amax_history_len = 4};
@@ -82,7 +83,8 @@ TEST(PlannedStep, HasTheOperationsOfARealStepInTheirOrder) {
     Trainer trainer(backend, options);
     trainer.allocate();
     trainer.initialize_parameters();
-    HostBatch batch(options.shape, 2 * options.shape.micro_batch_size);
+    const int64_t num_micro_batches = options.num_sample_losses == 2 ? 1 : 2;
+    HostBatch batch(options.shape, num_micro_batches * options.shape.micro_batch_size);
     if (options.has_loss_mask) batch.mask_every(3);
     if (options.shape.needs_document_bounds()) batch.split_documents();
     for (int step = 0; step < 2; ++step) {
