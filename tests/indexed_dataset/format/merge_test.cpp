@@ -245,11 +245,11 @@ TEST(Merge, NamesAnEndOfDocumentsThatAllPartsHave) {
     write_documents(folder.path() / name, is_empty ? std::vector<std::vector<uint16_t>>{}
                                                    : std::vector<std::vector<uint16_t>>{{1, 9}});
     if (!end.empty()) {
-      write_file_atomically(
-          dataset_manifest_path(folder.path() / name),
-          R"({"vocabulary": {"size": 300, "vocab_sha256": "1", "merge_sha256": "0",
+      write_file_atomically(dataset_manifest_path(folder.path() / name),
+                            R"({"vocabulary": {"size": 300, "tokenizer": {"kind": "gpt2", "files":
+                                [{"path": "v", "sha256": "1"}, {"path": "m", "sha256": "0"}]},
                                 "end_of_document": )" +
-              end + R"(},
+                                end + R"(},
                                 "dataset": {"documents": 1, "tokens": 2}})");
     }
     return folder.path() / name;

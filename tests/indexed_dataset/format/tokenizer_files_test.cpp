@@ -35,7 +35,9 @@ TEST_F(TokenizerFilesTest, HaveTheSha256ThatSha256sumPrints) {
 TEST_F(TokenizerFilesTest, MergesCountAsTheyAreRead) {
   const std::string id = id_of(files_with(kMerges));
   for (const char* same : {"a b\nab c\n", "a b\nab c", "#version: 0.2\r\na b\r\nab c\r\n",
-                           "\xEF\xBB\xBF#version: 0.2\na b\nab c\n", "\xEF\xBB\xBFa b\r\nab c"}) {
+                           "\xEF\xBB\xBF#version: 0.2\na b\nab c\n",
+                           "\xEF\xBB\xBF"
+                           "a b\r\nab c"}) {
     EXPECT_EQ(id_of(files_with(same)), id) << same;
     EXPECT_FALSE(are_different(files_with(kMerges), files_with(same))) << same;
   }

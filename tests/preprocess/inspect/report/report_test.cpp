@@ -211,7 +211,7 @@ class ReportTest : public ::testing::Test {
   }
   DataReport gather(int threads = 2) const { return gather_report(prefix_, options(threads)); }
   ReportOptions options(int threads) const {
-    return {folder_.path() / "vocab.json", folder_.path() / "merges.txt", threads};
+    return {gpt2_files(folder_.path() / "vocab.json", folder_.path() / "merges.txt"), threads};
   }
 
   const TemporaryFolder folder_;
