@@ -40,12 +40,6 @@ class CachingEncoder : public TextEncoder {
 
   void encode(std::string_view text, std::vector<int32_t>& ids) override { encode_as(text, ids); }
   void encode(std::string_view text, std::vector<uint16_t>& ids) override { encode_as(text, ids); }
-  void encode_word(std::string_view word, std::vector<int32_t>& ids) override {
-    encode_long_word(word, ids);
-  }
-  void encode_word(std::string_view word, std::vector<uint16_t>& ids) override {
-    encode_long_word(word, ids);
-  }
 
  private:
   using Cache = WordCache<CacheId>;

@@ -20,9 +20,6 @@ class TextEncoder {
   // enough for the vocabulary.
   virtual void encode(std::string_view text, std::vector<int32_t>& ids) = 0;
   virtual void encode(std::string_view text, std::vector<uint16_t>& ids) = 0;
-  // Appends the ids of one word of the pattern, or of a part of one: it is not split.
-  virtual void encode_word(std::string_view word, std::vector<int32_t>& ids) = 0;
-  virtual void encode_word(std::string_view word, std::vector<uint16_t>& ids) = 0;
 };
 
 // `vocabulary` must outlive it.

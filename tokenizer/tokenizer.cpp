@@ -10,26 +10,11 @@
 
 namespace weft {
 
-namespace {
-
-// Returns where `text` ends without the special token that may begin at its end.
-size_t end_before_special(std::string_view text) {
-  const size_t begin = text.size() - std::min(text.size(), kEndOfText.size() - 1);
-  for (size_t at = text.find('<', begin); at != text.npos; at = text.find('<', at + 1)) {
-    if (kEndOfText.starts_with(text.substr(at))) return at;
-  }
-  return text.size();
-}
-
-}  // namespace
-
 struct Tokenizer::Impl {
   template <typename Id>
   void check_type(const std::vector<Id>& ids) const;
   template <typename Id>
   void encode(std::string_view text, std::vector<Id>& ids);
-  template <typename Id>
-  size_t encode_part(std::string_view text, bool is_last, BegunText& begun, std::vector<Id>& ids);
   template <typename Id, typename Encode>
   std::string_view encode_to_last_special(std::string_view text, std::vector<Id>& ids,
                                           const Encode& encode_before) const;
@@ -37,7 +22,6 @@ struct Tokenizer::Impl {
   std::shared_ptr<const Vocabulary> vocabulary;
   SpecialTokens special_tokens;
   std::unique_ptr<TextEncoder> encoder;
-  PartEncoder part_encoder;
   Decoder decoder;
 };
 
@@ -77,29 +61,14 @@ void Tokenizer::Impl::encode(std::string_view text, std::vector<Id>& ids) {
   encode_text(encode_to_last_special(text, ids, encode_text));
 }
 
-template <typename Id>
-size_t Tokenizer::Impl::encode_part(std::string_view text, bool is_last, BegunText& begun,
-                                    std::vector<Id>& ids) {
-  check_type(ids);
-  std::string_view rest = encode_to_last_special(text, ids, [&](std::string_view before) {
-    part_encoder.encode(before, /*is_last=*/true, begun, ids);
-  });
-  const size_t done = text.size() - rest.size();
-  if (!is_last && special_tokens != SpecialTokens::kLiteral) {
-    rest = rest.substr(0, end_before_special(rest));
-  }
-  return done + part_encoder.encode(rest, is_last, begun, ids);
-}
-
 Tokenizer::Tokenizer(std::shared_ptr<const Vocabulary> vocabulary, SpecialTokens special_tokens) {
   if (vocabulary == nullptr) throw std::invalid_argument("Tokenizer: no vocabulary");
   if (special_tokens == SpecialTokens::kToken)
     vocabulary->end_of_document();  // throws if there is none
   auto encoder = make_text_encoder(*vocabulary);
-  PartEncoder part_encoder(*vocabulary, *encoder);
   Decoder decoder(*vocabulary);
-  impl_ = std::make_unique<Impl>(Impl{std::move(vocabulary), special_tokens, std::move(encoder),
-                                      part_encoder, std::move(decoder)});
+  impl_ = std::make_unique<Impl>(
+      Impl{std::move(vocabulary), special_tokens, std::move(encoder), std::move(decoder)});
 }
 
 Tokenizer::~Tokenizer() = default;
@@ -112,16 +81,6 @@ void Tokenizer::encode(std::string_view text, std::vector<int32_t>& ids) {
 
 void Tokenizer::encode(std::string_view text, std::vector<uint16_t>& ids) {
   impl_->encode(text, ids);
-}
-
-size_t Tokenizer::encode_part(std::string_view text, bool is_last, BegunText& begun,
-                              std::vector<int32_t>& ids) {
-  return impl_->encode_part(text, is_last, begun, ids);
-}
-
-size_t Tokenizer::encode_part(std::string_view text, bool is_last, BegunText& begun,
-                              std::vector<uint16_t>& ids) {
-  return impl_->encode_part(text, is_last, begun, ids);
 }
 
 std::string Tokenizer::decode(const int32_t* ids, size_t num_ids) const {

@@ -9,7 +9,6 @@
 #include <string_view>
 #include <vector>
 
-#include "tokenizer/part_encoder.h"
 #include "tokenizer/vocabulary.h"
 
 namespace weft {
@@ -38,13 +37,6 @@ class Tokenizer {
   // Does the same in half the memory, and faster. Throws std::invalid_argument for a vocabulary of
   // more than 65536 ids.
   void encode(std::string_view text, std::vector<uint16_t>& ids);
-
-  // Encodes a text that comes in parts (PartEncoder::encode), so that neither it nor its ids need
-  // be in memory as a whole. `text` must be valid UTF-8. Throws what encode() throws.
-  size_t encode_part(std::string_view text, bool is_last, BegunText& begun,
-                     std::vector<int32_t>& ids);
-  size_t encode_part(std::string_view text, bool is_last, BegunText& begun,
-                     std::vector<uint16_t>& ids);
 
   // Returns the bytes of `ids`, which are no valid UTF-8 where ids cut a character. Throws
   // std::out_of_range for an id that is not in the vocabulary.

@@ -65,50 +65,6 @@ TEST_P(EveryPattern, ASafeCutChangesNoPiece) {
   EXPECT_FALSE(pattern().is_safe_cut("a word", 2));
 }
 
-TEST_P(EveryPattern, ACertainEndIsSafeWhateverFollows) {
-  size_t num_certain_bytes = 0, num_bytes = 0;
-  for (int round = 0; round < 20000; ++round) {
-    const std::string text = random_text(random_() % 12);
-    const size_t end = pattern().certain_end(text);
-    num_certain_bytes += end;
-    num_bytes += text.size();
-    expect_same_when_cut(text + random_text(random_() % 4), end);
-    if (HasFatalFailure()) return;
-  }
-  EXPECT_GT(2 * num_certain_bytes, num_bytes);
-  EXPECT_EQ(pattern().certain_end(""), 0u);
-  EXPECT_GE(pattern().certain_end(std::string(1000, 'a') + " bc def"), 1000u);
-}
-
-// A text piece by piece, each in parts of a few bytes, as PartEncoder takes it.
-TEST_P(EveryPattern, PiecesInPartsAreThoseOfTheWhole) {
-  for (int round = 0; round < 20000; ++round) {
-    std::string text = random_text(1 + random_() % 6);
-    if (round % 2 == 0) text += std::string(random_() % 50, "a1.' \n"[random_() % 6]);
-    text += random_text(random_() % 3);
-    std::vector<std::string> pieces;
-    std::string piece;
-    PieceState state = kNoPiece;
-    for (size_t begin = 0, known = 0; begin < text.size();) {
-      const std::string_view part = std::string_view(text).substr(begin, known - begin);
-      const PieceReach reach = pattern().reach(part, known == text.size(), state);
-      ASSERT_LE(reach.num_bytes, part.size());
-      piece += part.substr(0, reach.num_bytes);
-      begin += reach.num_bytes;
-      if (reach.is_end) {
-        ASSERT_EQ(state, kNoPiece);
-        if (!piece.empty()) pieces.push_back(piece);
-        piece.clear();
-        continue;
-      }
-      ASSERT_LT(known, text.size()) << "the text has ended";
-      known = std::min(text.size(), known + 1 + random_() % 6);
-      while (known < text.size() && (text[known] & 0xC0) == 0x80) ++known;
-    }
-    ASSERT_EQ(pieces, pieces_of(pattern(), text)) << testing::PrintToString(text);
-  }
-}
-
 const Gpt2Pattern kGpt2Pattern;
 
 INSTANTIATE_TEST_SUITE_P(Of, EveryPattern, testing::Values(&kGpt2Pattern),

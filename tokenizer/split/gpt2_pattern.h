@@ -19,8 +19,6 @@ class Gpt2Pattern final : public SplitPattern {
 
   size_t split(std::string_view text, size_t begin, size_t* ends, size_t max_pieces) const override;
   bool is_safe_cut(std::string_view text, size_t at) const override;
-  size_t certain_end(std::string_view text) const override;
-  PieceReach reach(std::string_view text, bool is_last, PieceState& state) const override;
 
  private:
   size_t (*split_batch_)(std::string_view text, size_t begin, size_t* ends, size_t max_pieces);

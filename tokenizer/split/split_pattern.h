@@ -6,24 +6,12 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <string_view>
 
 namespace weft {
 
 // Room for this many pieces lets the vector splitters work; with less every call is scalar.
 inline constexpr size_t kSplitBatch = 256;
-
-// What a pattern remembers of a piece that goes on behind the text that is known so far; only the
-// pattern reads it.
-using PieceState = uint32_t;
-inline constexpr PieceState kNoPiece = 0;
-
-// So many bytes belong to the piece for certain; `is_end`: and it ends there.
-struct PieceReach {
-  size_t num_bytes;
-  bool is_end;
-};
 
 // Immutable and thread-safe.
 class SplitPattern {
@@ -39,16 +27,6 @@ class SplitPattern {
   // True if `text` may be cut at `at`, between its first byte and its last: the pieces of both parts
   // are those of the whole. May be false where only a longer look could tell.
   virtual bool is_safe_cut(std::string_view text, size_t at) const = 0;
-
-  // Returns a place, as late as possible, where `text` may be cut whatever follows it; 0 if there is
-  // none. `text` ends between two characters.
-  virtual size_t certain_end(std::string_view text) const = 0;
-
-  // Says how far the piece reaches that begins `text`, whatever follows that; with `is_last` nothing
-  // does. Sets `state`, kNoPiece at first, if the piece may go on: then the next call gets what
-  // follows the certain bytes, or those of them that the caller wants to see again, and `text` may
-  // begin within a character. Sets it to kNoPiece where the piece ends.
-  virtual PieceReach reach(std::string_view text, bool is_last, PieceState& state) const = 0;
 };
 
 }  // namespace weft
