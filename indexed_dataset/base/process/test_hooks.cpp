@@ -10,11 +10,13 @@ std::string active_test_hooks() {
   for (const char* name :
        {"WEFT_CRASH_AT", "WEFT_IO_FAIL_AT", "WEFT_STATFS_TYPE", "WEFT_NO_EXCHANGE"}) {
     const char* value = std::getenv(name);
-    if (value != nullptr) active += (active.empty() ? "" : " ") + std::string(name) + "=" + value;
+    if (value == nullptr) continue;
+    if (!active.empty()) active += ' ';
+    active.append(name).append("=").append(value);
   }
 #endif
   if (active.empty()) return "";
-  return "this build is for tests, and " + active + " makes it fail";
+  return active.insert(0, "this build is for tests, and ").append(" makes it fail");
 }
 
 }  // namespace weft
