@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "kernels/tensor.h"
+#include "kernels/numbers/tensor.h"
 
 namespace weft {
 

@@ -29,6 +29,7 @@
 #include "indexed_dataset/format/pair/writer.h"
 #include "indexed_dataset/order/blends/build_datasets.h"
 #include "kernels/backend.h"
+#include "tests/indexed_dataset/order_of.h"
 #include "trainer/data/data_loader.h"
 
 namespace {
@@ -97,11 +98,9 @@ struct Reading {
 
 void read(const Reading& reading) {
   const int64_t num_samples = reading.num_steps * reading.micro_batch_size;
-  const TrainingDatasets datasets =
-      build_training_datasets({.blends = resolve_data_paths({.data_path = {reading.prefix}}),
-                               .split = "100,0,0",
-                               .sequence_length = reading.sequence_length},
-                              {.train_samples = num_samples});
+  const TrainingDatasets datasets = build_training_datasets(
+      order_of({.data_path = {reading.prefix}}, "100,0,0", reading.sequence_length),
+      {.train_samples = num_samples});
   if (reading.cold)
     for (const char* suffix : {".bin", ".idx"}) forget(reading.prefix + suffix);
   const std::unique_ptr<Backend> backend = create_cpu_backend(1);

@@ -61,7 +61,7 @@ TEST(Config, TheLastOfEqualListsCountsAndIsTold) {
   const ParsedArguments parsed = parse_arguments(words(
       kGood + "--recompute-modules layernorm mlp --data-path 0.5 a 0.5 b --recompute-modules mlp"));
   EXPECT_THAT(parsed.problems, IsEmpty());
-  EXPECT_THAT(parsed.config.data_path, ElementsAre("0.5", "a", "0.5", "b"));
+  EXPECT_THAT(parsed.config.paths.data_path, ElementsAre("0.5", "a", "0.5", "b"));
   EXPECT_THAT(parsed.config.recompute_modules, ElementsAre("mlp"));
   EXPECT_THAT(parsed.notes,
               ElementsAre("--data-path is given more than once: the last one counts",

@@ -16,6 +16,7 @@
 
 #include "indexed_dataset/format/pair/writer.h"
 #include "indexed_dataset/order/blends/build_datasets.h"
+#include "tests/indexed_dataset/order_of.h"
 #include "tests/trainer/counting_backend.h"
 #include "tests/trainer/tiny_dataset.h"
 
@@ -27,9 +28,7 @@ constexpr int64_t kLength = 16;
 class Loader : public testing::Test {
  protected:
   TrainingDatasets open(int64_t num_samples) {
-    return build_training_datasets({.blends = resolve_data_paths({.data_path = {prefix_}}),
-                                    .split = "100,0,0",
-                                    .sequence_length = kLength},
+    return build_training_datasets(order_of({.data_path = {prefix_}}, "100,0,0", kLength),
                                    {.train_samples = num_samples});
   }
   static DataLoader::BatchSizes constant(int64_t size) {

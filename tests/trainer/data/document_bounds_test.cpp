@@ -5,6 +5,7 @@
 #include <random>
 
 #include "indexed_dataset/order/blends/build_datasets.h"
+#include "tests/indexed_dataset/order_of.h"
 #include "tests/trainer/tiny_dataset.h"
 #include "trainer/data/data_loader.h"
 
@@ -99,9 +100,7 @@ constexpr int64_t kLength = 64, kBatch = 6;
 TEST(DocumentBounds, OfBatchesAreThoseOfTheirInputs) {
   const TemporaryFolder folder;
   const TrainingDatasets datasets = build_training_datasets(
-      {.blends = resolve_data_paths({.data_path = {write_tiny_dataset(folder / "tiny")}}),
-       .split = "100,0,0",
-       .sequence_length = kLength},
+      order_of({.data_path = {write_tiny_dataset(folder / "tiny")}}, "100,0,0", kLength),
       {.train_samples = 300});
   const std::unique_ptr<Backend> backend = create_cpu_backend(1);
   for (const std::string mode : {"", "truncate", "reshape"}) {

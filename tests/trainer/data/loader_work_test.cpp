@@ -10,6 +10,7 @@
 
 #include "indexed_dataset/order/blends/build_datasets.h"
 #include "indexed_dataset/order/samples/torch_randperm.h"
+#include "tests/indexed_dataset/order_of.h"
 #include "tests/trainer/tiny_dataset.h"
 #include "trainer/data/data_loader.h"
 
@@ -71,11 +72,9 @@ class LoaderWork : public testing::Test {
     num_asked_of_disk = 0;
   }
   TrainingDatasets open(std::optional<CyclicOptions> cyclic = {}) {
-    return build_training_datasets({.blends = resolve_data_paths({.data_path = {prefix_}}),
-                                    .split = "100,0,0",
-                                    .sequence_length = kLength,
-                                    .cyclic = cyclic},
-                                   {.train_samples = 300});
+    SampleOrder order = order_of({.data_path = {prefix_}}, "100,0,0", kLength);
+    order.cyclic = cyclic;
+    return build_training_datasets(order, {.train_samples = 300});
   }
   TemporaryFolder folder_;
   std::string prefix_ = write_tiny_dataset(folder_ / "tiny");

@@ -69,15 +69,15 @@ TEST(Resume, WarnsOfEvaluationsThatTakeOtherSamples) {
   EXPECT_THAT(plan_resume(info, shape, config, data_of_run()).warnings, testing::IsEmpty());
   // The only dataset of a run may lie elsewhere. Of several, one may have taken the place of another.
   Config swapped = config;
-  swapped.train_data_path = {"/data/q"};
-  swapped.test_data_path = {"/data/q"};
+  swapped.paths.train_data_path = {"/data/q"};
+  swapped.paths.test_data_path = {"/data/q"};
   EXPECT_THAT(plan_resume(info, shape, swapped, data_of_run()).warnings,
               testing::UnorderedElementsAre(HasSubstr("--train-data-path was"),
                                             HasSubstr("--test-data-path was")));
   Config alone = base_config();
-  alone.data_path = {"/data/p"};
+  alone.paths.data_path = {"/data/p"};
   const CheckpointInfo of_one = saved_by(alone, shape);
-  alone.data_path = {"/moved/p"};
+  alone.paths.data_path = {"/moved/p"};
   EXPECT_THAT(plan_resume(of_one, shape, alone, data_of_run()).warnings, testing::IsEmpty());
   config.paths.valid_data_path[0] = "0.9";
   config.eval_iters += 1;
@@ -88,11 +88,11 @@ TEST(Resume, WarnsOfEvaluationsThatTakeOtherSamples) {
       testing::ElementsAre(HasSubstr("--valid-data-path was"), HasSubstr("--eval-iters was"),
                            HasSubstr("--eval-interval was"), HasSubstr("--full-validation was")));
   Config groups = base_config();
-  groups.valid_weighted_split_paths = {"v: 1 0.9:1 s"};
-  groups.test_weighted_split_paths = {"t: 1 0.9:1 s"};
+  groups.paths.valid_weighted_split_paths = {"v: 1 0.9:1 s"};
+  groups.paths.test_weighted_split_paths = {"t: 1 0.9:1 s"};
   const CheckpointInfo of_groups = saved_by(groups, shape);
-  groups.valid_weighted_split_paths = {"v: 1 0.8:1 s"};
-  groups.test_weighted_split_paths = {"t: 1 0.8:1 s"};
+  groups.paths.valid_weighted_split_paths = {"v: 1 0.8:1 s"};
+  groups.paths.test_weighted_split_paths = {"t: 1 0.8:1 s"};
   EXPECT_THAT(plan_resume(of_groups, shape, groups, data_of_run()).warnings,
               testing::ElementsAre(HasSubstr("--valid-weighted-split-paths was"),
                                    HasSubstr("--test-weighted-split-paths was")));
