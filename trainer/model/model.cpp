@@ -336,8 +336,6 @@ void Model::bind(const ParameterTable& table, Tensor parameters, Tensor gradient
   computed_ = backend_.create_event();
   rows_gathered_ = backend_.create_event();
   summed_ = backend_.create_event();
-  fill_angles();
-  fill_slopes();
   for (Part& part : parts_) {
     part.weights = ModelParameters(table, part.chunk, parameters);
     part.gradients = ModelParameters(table, part.chunk, gradients);

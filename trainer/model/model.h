@@ -121,6 +121,11 @@ class Model {
   // `parameters` (x) and `gradients` (fp32) are allocated arenas. From here on `tensor_parallel`
   // must be the group of the layout; to plan, a group of one serves too.
   void bind(const ParameterTable& table, Tensor parameters, Tensor gradients);
+  // Uploads the angles of rotary positions and ALiBi's slopes, once.
+  void fill_tables() {
+    fill_angles();
+    fill_slopes();
+  }
 
   // From here on micro-batches have sequences of this length, at the beginnings of the buffers. Throws
   // std::invalid_argument for one that is longer than the shape's, or shorter than two tokens, and for

@@ -58,10 +58,12 @@ void Optimizer::count(const Part& part, ArenaRange counted) {
     counted_.push_back({{first, num}, {part.state.first + first - part.arena.first, num}});
 }
 
-void Optimizer::bind(Tensor parameters, Tensor gradients,
-                     const std::vector<int32_t>& block_numbers) {
+void Optimizer::bind(Tensor parameters, Tensor gradients) {
   parameters_ = parameters;
   gradients_ = gradients;
+}
+
+void Optimizer::fill_tables(const std::vector<int32_t>& block_numbers) {
   const auto upload = [&](Tensor to, auto values) {
     values.resize(static_cast<size_t>(to.num_elements()), 0);
     backend_.copy(to.data(), values.data(), to.num_bytes(), Stream::kCompute);

@@ -40,9 +40,10 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  // Takes the arenas and uploads the decay flags, and for moments in bf16 the numbers of the arena's
-  // blocks. Call it after plan.allocate().
-  void bind(Tensor parameters, Tensor gradients, const std::vector<int32_t>& block_numbers);
+  // Takes the arenas. Call it after plan.allocate().
+  void bind(Tensor parameters, Tensor gradients);
+  // Uploads the decay flags, and for moments in bf16 the numbers of the arena's blocks.
+  void fill_tables(const std::vector<int32_t>& block_numbers);
 
   // norm_and_clip (2) fp32, on the device, gets the norm over all ranks' gradients and the factor
   // that clips it. Gradients that the loss's factor has multiplied are divided by it: in the norm, and

@@ -76,7 +76,7 @@ PlannedStep plan_step(const TrainerOptions& options, const ParallelLayout& layou
   RecordingBackend backend;
   const ProcessGroups groups = recording_groups(layout, planned.collectives);
   Trainer trainer(backend, options, groups, /*workspace_bytes=*/0);
-  trainer.allocate();
+  trainer.allocate_without_tables();
   trainer.set_scalar_state({});
   // Copies move nothing, so a batch's numbers may lie anywhere; a loss is divided by the sum of its mask.
   static constexpr int32_t kIds[] = {0};

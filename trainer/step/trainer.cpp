@@ -105,11 +105,16 @@ std::string Trainer::tune() {
 }
 
 void Trainer::allocate() {
+  allocate_without_tables();
+  model_.fill_tables();
+  optimizer_.fill_tables(global_block_numbers(table_, options_.shape, groups_.layout));
+}
+
+void Trainer::allocate_without_tables() {
   plan_.allocate(backend_);
   if (!workspace_.empty()) backend_.set_workspace(workspace_.data(), workspace_.num_bytes());
   model_.bind(table_, parameters_, gradients_);
-  optimizer_.bind(parameters_, gradients_,
-                  global_block_numbers(table_, options_.shape, groups_.layout));
+  optimizer_.bind(parameters_, gradients_);
   reducer_.bind(gradients_);
   gatherer_.bind(parameters_);
   results_.bind();

@@ -83,6 +83,8 @@ class Trainer {
   // allocate(), while the memory is free. Returns notes for the user, a line each.
   std::string tune();
   void allocate();  // throws std::bad_alloc or DeviceOutOfMemory
+  // The same for a backend that executes nothing: tables of a large model take seconds.
+  void allocate_without_tables();
 
   // Sets the initial weights of the seed. It computes them on the host and waits for the copies.
   void initialize_parameters();
