@@ -39,7 +39,10 @@ std::string field_text(const std::optional<int64_t>& value) {
 }
 std::string field_text(const std::vector<int64_t>& values) {
   std::string text;
-  for (const int64_t value : values) text += (text.empty() ? "" : " ") + std::to_string(value);
+  for (const int64_t value : values) {
+    if (!text.empty()) text += ' ';
+    text += std::to_string(value);
+  }
   return text;
 }
 std::string field_text(const std::vector<std::string>& values) {
