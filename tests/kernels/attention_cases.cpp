@@ -98,15 +98,15 @@ Values expected_bits(const Shape& s, float p) {
 }
 
 void run_forward(Backend& backend, const Shape& s, const Buffers& buffers, float p) {
-  arrays.run(AttentionForward{.out = buffers.out,
-                              .lse = buffers.lse,
-                              .kept = buffers.kept,
-                              .qkv = buffers.qkv,
-                              .document_bounds = buffers.document_bounds,
-                              .slopes = buffers.slopes,
-                              .scale = scale_of(s),
-                              .heads = s.heads,
-                              .dropout = dropout_of(p)});
+  backend.run(AttentionForward{.out = buffers.out,
+                               .lse = buffers.lse,
+                               .kept = buffers.kept,
+                               .qkv = buffers.qkv,
+                               .document_bounds = buffers.document_bounds,
+                               .slopes = buffers.slopes,
+                               .scale = scale_of(s),
+                               .heads = s.heads,
+                               .dropout = dropout_of(p)});
 }
 
 reference::AttentionResult definition(const Values& qkv, const Shape& s, float p) {

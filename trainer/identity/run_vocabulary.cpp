@@ -234,7 +234,7 @@ std::string check_document_ends(const Config& config, const RunVocabulary& vocab
                      : config.reset_position_ids   ? "--reset-position-ids"
                      : config.reset_attention_mask ? "--reset-attention-mask"
                                                    : nullptr;
-  const SplitBlends blends = resolve_data_paths(config.data_paths());
+  const SplitBlends blends = resolve_data_paths(config.paths);
   const std::vector<std::string> prefixes = blends.prefixes();
   // Training alone decides whether the flags do anything, if it has datasets of its own.
   std::set<std::string> trained;
