@@ -95,6 +95,20 @@ TEST_F(Ranks, AStoppedRankIsAHang) {
   EXPECT_TRUE(std::filesystem::exists(folder_ / "stopped/operations.rank_00000.txt"));
 }
 
+// MPI waits for it for ever, at its start and where the ranks meet first.
+TEST_F(Ranks, ARankThatIsStoppedWhileMpiStartsIsALostPeer) {
+  const std::string program = std::string(std::getenv("WEFT_BIN_DIR")) + "/weft-train";
+  const Arguments all = arguments("run", 30, {"--distributed-timeout-minutes", "0.1"});
+  for (const std::string place : {"mpi_starts", "mpi_has_started"}) {
+    Arguments command = with({"/usr/bin/env", "mpirun", "-n", "1", program}, all);
+    command = with(command, {":", "-n", "1", "/usr/bin/env", "WEFT_CRASH_AT=" + place + ":1:stop"});
+    command.push_back(program);
+    EXPECT_EQ(wait(start_program(with(command, all))), 13) << place << "\n" << output();
+    EXPECT_THAT(output(), testing::HasSubstr("the ranks have not all started MPI within 6 s "
+                                             "(--distributed-timeout-minutes)"));
+  }
+}
+
 TEST_F(Ranks, DifferencesBetweenRanksAreNamedBeforeTheFirstStep) {
   EXPECT_EQ(run_ranks(3, with(arguments("differ"), {"--global-batch-size", "12"}),
                       {"--seed", "7", "--lr", "4e-3"}),

@@ -148,7 +148,7 @@ TEST(LossScaledSteps, WaitForNoOtherStream) {
 // In every build: the losses of more samples would be written over what lies behind them.
 TEST(Steps, WithMoreSamplesThanWerePlannedAreRefused) {
   TrainerOptions options = options_of(DType::kFloat32);
-  options.num_sample_losses = 2 * options.shape.micro_batch_size;
+  options.num_sample_losses = options.shape.micro_batch_size;
   TrainerOnDevice t(options);
   EXPECT_THROW(t->step(HostBatch(t->shape(), 4, 1).view(), {}), std::logic_error);
 }
