@@ -151,11 +151,12 @@ int64_t document_of_sequence(const IndexView& index, int64_t sequence_idx) {
 
 int64_t SequenceLengths::first_misfit(int64_t begin, int64_t end) const {
   if (index_ == nullptr || begin >= end) return end;
-  const int64_t item_bytes = size_bytes(index_->type);
-  int64_t offset_bytes = index_->offset_bytes(begin);
+  // Unsigned: the numbers of a damaged index may overflow.
+  const auto item_bytes = static_cast<uint64_t>(size_bytes(index_->type));
+  auto offset_bytes = static_cast<uint64_t>(index_->offset_bytes(begin));
   for (int64_t i = begin; i + 1 < end; ++i) {
-    offset_bytes += index_->length(i) * item_bytes;
-    if (index_->offset_bytes(i + 1) != offset_bytes) return i;
+    offset_bytes += static_cast<uint64_t>(index_->length(i)) * item_bytes;
+    if (static_cast<uint64_t>(index_->offset_bytes(i + 1)) != offset_bytes) return i;
   }
   return end;
 }
