@@ -193,6 +193,7 @@ TEST_F(JournalFile, ThatCannotBeWrittenAtTheEndOfAFailedRunHidesNoOtherError) {
   auto ledger = ledger_with_news();
   set_io_fault(1, ENOSPC);
   EXPECT_THROW(ledger->close_journal(), std::system_error);
+  ledger = ledger_with_news();
   set_io_fault(1, ENOSPC);
   EXPECT_NE(ledger->close_journal_after_failure(), "") << "it is not said that work is lost";
   set_io_fault(0, 0);

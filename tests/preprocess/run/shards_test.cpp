@@ -99,7 +99,7 @@ TEST_F(Shards, MergedAreTheWholeForEveryFormat) {
     expect_whole(path("merged"));
     for (int64_t i = 0; i < kShards; ++i) {
       const SourceMap map(shard(i) + ".sources");
-      EXPECT_GT(map.num_documents(), 100);
+      if (name != "xz") EXPECT_GT(map.num_documents(), 100);  // an .xz belongs to one shard
     }
   }
 }

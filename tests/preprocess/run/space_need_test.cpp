@@ -68,7 +68,7 @@ TEST(SpaceNeed, IsComparedWithWhatIsFree) {
   EXPECT_THAT(*lack_of_space(work, too_much), HasSubstr("about 4611686018427386904"));
   EXPECT_FALSE(lack_of_space(work, 1000));
   // But not what is spilled there.
-  write_file_atomically(work / "spill.3", std::string(5000, 'x'));
+  write_file_atomically(work / "spill.3.7", std::string(5000, 'x'));
   EXPECT_THAT(*lack_of_space(work, too_much), HasSubstr("about 4611686018427386904"));
   EXPECT_FALSE(lack_of_space(folder.path() / "absent/x.work", too_much));  // does not say
 }
