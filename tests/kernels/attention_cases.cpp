@@ -97,16 +97,16 @@ Values expected_bits(const Shape& s, float p) {
   return bits;
 }
 
-void run_forward(Backend& backend, const Shape& s, const Buffers& buffers, float p) {
-  backend.run(AttentionForward{.out = buffers.out,
-                               .lse = buffers.lse,
-                               .kept = buffers.kept,
-                               .qkv = buffers.qkv,
-                               .document_bounds = buffers.document_bounds,
-                               .slopes = buffers.slopes,
-                               .scale = scale_of(s),
-                               .heads = s.heads,
-                               .dropout = dropout_of(p)});
+void run_forward(Arrays& arrays, const Shape& s, const Buffers& buffers, float p) {
+  arrays.run(AttentionForward{.out = buffers.out,
+                              .lse = buffers.lse,
+                              .kept = buffers.kept,
+                              .qkv = buffers.qkv,
+                              .document_bounds = buffers.document_bounds,
+                              .slopes = buffers.slopes,
+                              .scale = scale_of(s),
+                              .heads = s.heads,
+                              .dropout = dropout_of(p)});
 }
 
 reference::AttentionResult definition(const Values& qkv, const Shape& s, float p) {
@@ -120,7 +120,7 @@ OpCase forward(DType x, Shape s, float p, Accuracy accuracy = Accuracy::kAttenti
             const Inputs in(x, s);
             Arrays arrays(backend);
             const Buffers buffers(arrays, x, s, in);
-            run_forward(backend, s, buffers, p);
+            run_forward(arrays, s, buffers, p);
             Outputs outputs{arrays.output("out", buffers.out), arrays.output("lse", buffers.lse)};
             if (p > 0) outputs.push_back({"kept", visible_bits(arrays.read(buffers.kept), s)});
             return outputs;
@@ -160,7 +160,7 @@ OpCase backward(DType x, Shape s, float p, Accuracy accuracy) {
             Arrays arrays(backend);
             const Buffers buffers(arrays, x, s, in);
             const Tensor dqkv = arrays.make(x, {s.B, s.T, s.H, 3, s.D});
-            run_forward(backend, s, buffers, p);
+            run_forward(arrays, s, buffers, p);
             arrays.run(backward_args(arrays, x, s, buffers, in, dqkv, p));
             return {arrays.output("dqkv", dqkv)};
           },
@@ -201,7 +201,7 @@ OpCase backward_with_bias(DType x, Shape s, float p, bool accumulate, Accuracy a
             const Buffers buffers(arrays, x, s, in);
             const Tensor dqkv = arrays.make(x, {s.B, s.T, s.H, 3, s.D});
             const Tensor bias = arrays.make(DType::kFloat32, {s.H * 3 * s.D}, before);
-            run_forward(backend, s, buffers, p);
+            run_forward(arrays, s, buffers, p);
             AttentionBackward args = backward_args(arrays, x, s, buffers, in, dqkv, p);
             arrays.run(args);
             const Values alone = arrays.read(dqkv);
