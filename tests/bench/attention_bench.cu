@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "kernels/cuda/attention/attention.h"
+#include "kernels/cuda_scratch.h"
 #include "kernels/numbers/philox.h"
 
 namespace weft::cuda {
@@ -116,7 +117,7 @@ struct Operands {
         lse(num_tokens * 4),
         kept(static_cast<size_t>(c.B * c.H * attention_mask_words(c.T)) * 4),
         workspace(static_cast<size_t>(
-            attention_workspace_bytes(c.B, c.T, c.H, c.D, /*sums_bias=*/false))),
+            scratch_bytes(AttentionBackward{.qkv = qkv_tensor(qkv)}, /*num_multiprocessors=*/132))),
         bounds(static_cast<size_t>(c.B * c.T) * 2 * sizeof(int32_t)),
         slopes(static_cast<size_t>(c.H) * 4),
         item_counter(sizeof(uint32_t)) {
@@ -432,7 +433,7 @@ void time_cases(int only) {
   }
 }
 
-int run(int argc, char** argv) {
+int run_bench(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
   if (argc > 3 || (argc == 3 && what != "time") ||
       (argc == 2 && what != "check" && what != "time")) {
@@ -450,7 +451,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    return weft::cuda::run(argc, argv);
+    return weft::cuda::run_bench(argc, argv);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "error: %s\n", error.what());
     return 1;

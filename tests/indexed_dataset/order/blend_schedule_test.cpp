@@ -41,12 +41,12 @@ class BlendSchedule : public testing::Test {
   }
   static BlendedDataset build(const DataPaths& paths, int64_t num_samples,
                               OrderKind order = OrderKind::kCore) {
-    return *build_training_datasets({.blends = resolve_data_paths(paths),
-                                     .split = "100,0,0",
-                                     .order = order,
-                                     .sequence_length = kLength},
-                                    {.train_samples = num_samples})
-                .train;
+    SampleOrder run;
+    run.split = "100,0,0";
+    run.sample_order = order;
+    run.seq_length = kLength;
+    run.blends = resolve_data_paths(paths);
+    return *build_training_datasets(run, {.train_samples = num_samples}).train;
   }
   BlendedDataset build(const Arguments& data, const std::string& text, int64_t num_samples,
                        OrderKind order = OrderKind::kCore) {

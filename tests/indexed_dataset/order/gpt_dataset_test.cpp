@@ -38,11 +38,11 @@ class GptDatasetTest : public ::testing::Test {
   std::filesystem::path prefix() const { return folder_ / "d"; }
   TrainingDatasets build(const std::string& split, const DatasetTargetSizes& sizes,
                          const std::string& name = "d") const {
-    return build_training_datasets(
-        {.blends = resolve_data_paths({.data_path = {(folder_ / name).string()}}),
-         .split = split,
-         .sequence_length = 4},
-        sizes);
+    SampleOrder order;
+    order.split = split;
+    order.seq_length = 4;
+    order.blends = resolve_data_paths({.data_path = {(folder_ / name).string()}});
+    return build_training_datasets(order, sizes);
   }
 
   TemporaryFolder folder_;
