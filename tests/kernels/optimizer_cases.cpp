@@ -112,7 +112,8 @@ Values second_moments(int64_t n, DType moments) {
 int32_t number_of(int64_t block) { return static_cast<int32_t>(block * 5 + 3); }
 
 // The arguments of updates: masters are `masters`, weights have the model's type x, moments their own.
-AdamW adamw_args(Arrays& arrays, Backend& backend, DType x, DType moments, const Values& masters) {
+AdamW adamw_args(Arrays& arrays, Backend& /*backend*/, DType x, DType moments,
+                 const Values& masters) {
   const auto n = static_cast<int64_t>(masters.size());
   AdamW args;
   const Tensor fp32_masters = arrays.make(kSingle, {n}, masters);
@@ -144,7 +145,7 @@ AdamW adamw_args(Arrays& arrays, Backend& backend, DType x, DType moments, const
 }
 
 // Makes updates with other gradients each time.
-void make_updates(Arrays& arrays, Backend& backend, AdamW& args) {
+void make_updates(Arrays& arrays, Backend& /*backend*/, AdamW& args) {
   const int64_t n = args.param.num_elements();
   for (args.step = 1; args.step <= num_steps(args.m.dtype()); ++args.step) {
     const auto stream = static_cast<uint64_t>(10 + args.step);
@@ -153,7 +154,7 @@ void make_updates(Arrays& arrays, Backend& backend, AdamW& args) {
   }
 }
 
-Tensor masters_of(Arrays& arrays, Backend& backend, const AdamW& args) {
+Tensor masters_of(Arrays& arrays, Backend& /*backend*/, const AdamW& args) {
   if (!args.remainder) return args.master;
   const Tensor masters = arrays.make(kSingle, {args.param.num_elements()});
   arrays.run(JoinMasters{.master = masters, .param = args.param, .remainder = args.remainder});
