@@ -165,7 +165,7 @@ TEST_F(InspectRows, DifferWhereOneRunHasACurriculumOnly) {
   train(run_of(growing("reshape"), "96"));
   const std::string reshaped = (folder_ / "reshaped").string(), run = (folder_ / "run").string();
   ASSERT_EQ(inspect_by("diff", {reshaped, run}), 0) << output();
-  EXPECT_EQ(samples().at(0).at("different_samples"), 0) << output();
+  EXPECT_EQ(samples().at(0).at("different_iterations"), 0) << output();
   std::filesystem::remove_all(run);
   train(run_of(weighted_, "96"));
   ASSERT_EQ(inspect_by("diff", {reshaped, run}), 0) << output();
@@ -229,8 +229,7 @@ class InspectUnseen : public InspectRows {
 TEST_F(InspectUnseen, DocumentsHaveNoLossFromThatSegmentOn) {
   const std::string file = (folder_ / "unsee").string();
   std::string lines = "# found by inspect\n\n" + other_ + " 3\n";
-  for (int64_t i = 0; i < 60; i += 2)
-    lines += "document " + std::to_string(i) + " of other, 5 tokens in 1 piece\n";
+  for (int64_t i = 0; i < 60; i += 2) lines += other_ + " " + std::to_string(i) + "\n";
   for (int64_t i = 0; i < 300; i += 3)
     lines += nlohmann::json{{"score", 3}, {"dataset", prefix_}, {"document", i}}.dump() + "\r\n";
   passes.clear();
@@ -258,7 +257,7 @@ TEST_F(InspectUnseen, DocumentsHaveNoLossFromThatSegmentOn) {
     EXPECT_EQ(num_exposed({"--by", "document", "--top", "1000"}), num_marked(shown));
     if (data == weighted_) {
       ASSERT_EQ(inspect_by("diff", {(folder_ / "plain").string(), (folder_ / "run").string()}), 0);
-      EXPECT_EQ(samples().at(0).at("iterations").at(0).at("iteration"), 5) << output();
+      EXPECT_EQ(samples().at(0).at("first_different_iteration"), 5) << output();
       EXPECT_THAT(output(), testing::HasSubstr("--unsee, by its SHA-256: none and "));
     }
     std::filesystem::remove_all(folder_ / "run");
