@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "indexed_dataset/run_record/sample_query.h"
+#include "preprocess/inspect/lookup/taken_samples.h"
 
 namespace weft {
 namespace {
@@ -43,6 +44,18 @@ std::vector<OrderDifference> differences_of(const RunSegment& a, const RunSegmen
   return differences;
 }
 
+// Returns whether `earlier` has consumed what `later` begins with when it comes to that iteration: rows of a curriculum
+// follow from it.
+bool reaches_begin_of(const RunSegment& earlier, const RunSegment& later) {
+  const std::optional<int64_t> consumed =
+      batch_sizes_of(earlier.order)
+          .consumed_after(later.resumed.iteration - earlier.resumed.iteration,
+                          earlier.resumed.samples);
+  if (consumed != later.resumed.samples) return false;
+  const std::optional<CurriculumRows> rows = curriculum_rows_of(earlier);
+  return rows && rows->tokens_before(later.resumed.samples) == later.resumed.tokens;
+}
+
 // Returns whether both take the same parts of the same samples where they take samples of the same numbers. Batches may
 // differ in size.
 bool have_equal_training(const RunSegment& a, const RunSegment& b) {
@@ -52,9 +65,8 @@ bool have_equal_training(const RunSegment& a, const RunSegment& b) {
       return false;
   }
   if (a.order.curriculum.schedule_type.empty()) return true;
-  // Rows follow from where the segments begin.
-  return a.resumed.iteration == b.resumed.iteration && a.resumed.samples == b.resumed.samples &&
-         a.resumed.tokens == b.resumed.tokens;
+  return a.resumed.iteration <= b.resumed.iteration ? reaches_begin_of(a, b)
+                                                    : reaches_begin_of(b, a);
 }
 
 // Goes from an iteration to the next one.

@@ -50,13 +50,15 @@ void RepeatedRuns::add(std::span<const int32_t> ids) {
   for (const int32_t id : ids) {
     const auto fourth = static_cast<uint64_t>(static_cast<uint32_t>(id));
     if (++num_seen_ >= 4) {
-      uint64_t key = seed_ + first;
+      uint64_t key = first;
       for (const uint64_t next : {second, third, fourth})
         key = (key ^ key >> 32) * kMultiplier + next;
       key = (key ^ key >> 29) * kMultiplier;
+      // The place follows from the run alone, so that what a document is found to repeat does not depend on its seed. The
+      // seed tells the runs of this document from those that others have left.
       uint64_t& place = places_[key >> (64 - kPlaceBits)];
-      num_repeated_ += place == key;
-      place = key;
+      num_repeated_ += place == key + seed_;
+      place = key + seed_;
     }
     first = second;
     second = third;

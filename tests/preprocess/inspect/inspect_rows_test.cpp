@@ -171,7 +171,7 @@ TEST_F(InspectRows, DifferWhereOneRunHasACurriculumOnly) {
   ASSERT_EQ(inspect_by("diff", {reshaped, run}), 0) << output();
   EXPECT_EQ(samples().at(0).at("different_iterations"), 12) << output();
   EXPECT_THAT(output(),
-              testing::HasSubstr("the curriculum: reshape fixed_linear from 4 to 16 tokens"));
+              testing::HasSubstr("--curriculum-mode: reshape and truncate"));
 }
 
 class InspectUnseen : public InspectRows {

@@ -21,6 +21,6 @@ while IFS= read -r command; do
   expect 0 '' bash -c "$command"
   [ -s out.log ] || fail "nothing was printed by: $command"
   count=$((count + 1))
-done < <(sed -n 's/^    //p' "$WEFT_SOURCE_DIR/inspect/README.md" | sed -e ':a' -e '/\\$/N; s/\\\n//; ta' | sed -n 's/^\$ //p')
+done < <(sed -n 's/^    //p' "$WEFT_SOURCE_DIR/preprocess/inspect/README.md" | sed -e ':a' -e '/\\$/N; s/\\\n//; ta' | sed -n 's/^\$ //p')
 [ $count -ge 6 ] || fail "only $count commands"
 echo "$count commands"

@@ -76,9 +76,9 @@ with open(args.prefix + ".idx", "wb") as out:
     out.write(struct.pack(f"<{len(lengths)}i", *lengths))
     out.write(struct.pack(f"<{len(lengths)}q", *offsets[: len(lengths)]))
     out.write(struct.pack(f"<{len(bounds)}q", *bounds))
-footer = json.dumps({"inputs": [{"path": name} for name in args.inputs]}, separators=(",", ":")).encode() + b"\n"
+footer = json.dumps({"inputs": [{"path": name, "locator": "byte"} for name in args.inputs]}, separators=(",", ":")).encode() + b"\n"
 with open(args.prefix + ".sources", "wb") as out:
-    out.write(struct.pack("<8sIIQQQ24x", b"WEFTSRC1", 1, 0, len(sources), len(args.inputs), len(footer)))
+    out.write(struct.pack("<8sIIQQQ24x", b"WEFTSRC1", 3, 0, len(sources), len(args.inputs), len(footer)))
     for entry in sources:
         out.write(struct.pack("<IQ", *entry))
     out.write(footer)
