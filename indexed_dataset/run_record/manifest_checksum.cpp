@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <string>
 
 #include "indexed_dataset/base/process/exit_code.h"
@@ -24,6 +25,9 @@ std::string checksum_of(const Json& members) {
 void add_checksum(Json& manifest) { manifest["checksum"] = checksum_of(manifest); }
 
 void take_checksum(Json& manifest, const std::filesystem::path& path, std::string_view hint) {
+  if (!manifest.contains("checksum"))
+    throw std::runtime_error(fmt::format(
+        "{}: it has no checksum, which every run of this version writes; {}", path.string(), hint));
   const std::string stored = manifest.at("checksum").get<std::string>();
   manifest.erase("checksum");
   const std::string found = checksum_of(manifest);

@@ -60,7 +60,7 @@ DatasetTargetSizes target_sizes(const SampleOrder& order, Split split) {
 
 // A run of Megatron has left the caches of all its indexes. Where some are there, and another is only for
 // another number of samples or not at all, the arguments or the order are not those of the run.
-[[noreturn]] void throw_missing_cache(const IndexReport& missing) {
+[[noreturn]] void throw_missing_cache(const IndexReport& missing, const std::string& unread) {
   std::string others;
   for (const auto* sizes : {&missing.other_caches, &missing.other_caches_of_weft}) {
     for (const std::string& size : *sizes)
@@ -72,7 +72,8 @@ DatasetTargetSizes target_sizes(const SampleOrder& order, Split split) {
       (others.empty() ? "" : ", only for " + others) +
       ": these arguments and this --sample-order are not those of a run that left the caches (blends of "
       "Megatron-Core have other sizes from 0.11 on, core, than before it, core-0.10). If the run left "
-      "none, move the caches of other runs away, and the indexes are built from the arguments");
+      "none, move the caches of other runs away, and the indexes are built from the arguments" +
+      (unread.empty() ? "" : "; " + unread));
 }
 
 std::string begun_text(const IndexReport& begun) {
@@ -81,11 +82,12 @@ std::string begun_text(const IndexReport& begun) {
          begun.begun_stamp + ")";
 }
 
-[[noreturn]] void throw_half_replaced(const IndexReport& begun) {
+[[noreturn]] void throw_half_replaced(const IndexReport& begun, const std::string& unread) {
   throw std::runtime_error(
       begun_text(begun) +
       "; if the data are those that the run has read, complete it: run weft-data index with the run's "
-      "arguments again; else put the run's own files back, and remove this stamp");
+      "arguments again; else put the run's own files back, and remove this stamp" +
+      (unread.empty() ? "" : "; " + unread));
 }
 
 // Says whether index caches are shown, or what the arguments say. Throws std::runtime_error where both would
@@ -110,12 +112,14 @@ std::vector<std::string> notes_on_caches(const std::vector<IndexReport>& reports
     notes.emplace_back("the indexes are mapped from caches");
     return notes;
   }
+  std::string unread;
   if (!missing->unread_caches.empty())
-    notes.push_back("index caches that cannot be read are left out: " + missing->unread_caches);
-  if (begun && has_megatrons) throw_half_replaced(*begun);
+    unread = "index caches that cannot be read are left out: " + missing->unread_caches;
+  if (begun && has_megatrons) throw_half_replaced(*begun, unread);
+  if (!unread.empty()) notes.push_back(unread);
   if (begun) notes.push_back(begun_text(*begun));
   if (has_megatrons || (num_cached > 0 && of_other_size)) {
-    throw_missing_cache(of_other_size ? *of_other_size : *missing);
+    throw_missing_cache(of_other_size ? *of_other_size : *missing, unread);
   } else if (num_cached > 0) {
     notes.push_back(
         "some indexes are mapped from caches that weft-data has built, and the others are built from the "

@@ -183,13 +183,12 @@ cp out.log by_range
 [ "$(wc -l <by_range)" = 4 ] || fail "--format jsonl prints one line a sample"
 expect 0 '' "$data" inspect samples "${order[@]}" --iteration 3 --global-batch-size 4 --format jsonl
 sed 's/"iteration":3,//' out.log | cmp - by_range || fail "iteration 3 of batch size 4 is samples 8 to 12"
-mkdir run
-cat >run/run_manifest.json <<JSON
-{"arguments": {"data_path": ["workers_text_document"], "split": "90,10,0", "seq_length": 16, "seed": 7, "train_samples": 64,
- "train_iters": null, "eval_iters": 2, "eval_interval": 10, "global_batch_size": 4, "vocab_file": null, "merge_file": null}}
-JSON
+if [ -x "$WEFT_BIN_DIR/weft-train" ]; then
+expect 0 '' "$WEFT_BIN_DIR/weft-train" --num-layers 1 --hidden-size 16 --num-attention-heads 1 --seq-length 16 --max-position-embeddings 16 \
+  --micro-batch-size 4 --global-batch-size 4 --train-samples 64 --lr 1e-3 --seed 7 --split 90,10,0 --eval-iters 2 --eval-interval 10 \
+  --data-path workers_text_document --run-dir run --device cpu
 expect 0 '' "$data" inspect samples --run run --iteration 3 --format jsonl
-sed 's/"iteration":3,//' out.log | cmp - by_range || fail "--run gives other samples"
+diff <(jq -c .ids out.log) <(jq -c .ids by_range) || fail "--run gives other samples"
 expect 0 'sample 0 of valid' "$data" inspect samples --run run --split-name valid --sample-range 0 1
 set -o pipefail
 "$data" inspect samples --run run --sample-range 0 64 2>err.log | head -n 1 >first || fail "a reader that stops early is an error"
@@ -199,13 +198,11 @@ expect 2 "iteration 17 is asked for, but the run's last one is 16, by --train-" 
 expect 0 '' "$data" inspect samples --run run --iteration 16
 expect 2 "the run's last one is 16" "$data" inspect samples --run run --iteration 9223372036854775807
 expect 2 'test' "$data" inspect samples --run run --split-name test --sample-range 0 1
-sed -i 's/^{/{"dataset_prefix": "workers_text_document", "dataset_samples": {"train": 64, "validation": 80, "test": 0}, /' run/run_manifest.json
-expect 0 '' "$data" inspect samples --run run --iteration 3 --format jsonl
-sed 's/"iteration":3,//' out.log | cmp - by_range || fail "dataset_samples of the manifest give other samples"
 expect 2 'samples 64000 to 64001 are asked for' "$data" inspect samples --run run --sample-range 64000 64001
+fi
 expect 2 'give one of --sample-range A B, --iteration I, --iterations A B and --log-line LINE' "$data" inspect samples
 grep -qF -- '--data-path is required without --run' out.log || fail "not all problems at once"
 expect 4 'run_manifest.json' "$data" inspect samples --run absent --iteration 1
-echo '{}' >run/run_manifest.json
-expect 3 'run_manifest.json' "$data" inspect samples --run run --iteration 1
+mkdir empty && echo '{}' >empty/run_manifest.json
+expect 3 'empty/run_manifest.json: it has no checksum' "$data" inspect samples --run empty --iteration 1
 echo "all passed"
