@@ -110,6 +110,9 @@ RunTimeline read_run_of_checkpoint(const fs::path& load) {
     const int64_t iteration = json_integer_at(checkpoint, "iteration");
     if (iteration < 1)
       throw std::runtime_error("no iteration stands behind it: its weights were imported");
+    if (!checkpoint.contains("run_segments"))
+      throw std::runtime_error(
+          "it does not list the parts of its run; name the run's folder: --run in place of --load");
     const std::vector<Json> list = segments_of_list(checkpoint.at("run_segments"));
     if (list.empty()) throw std::runtime_error("it lists no segment of its run");
     const fs::path run_folder =

@@ -130,16 +130,6 @@ TEST_F(BlendRun, AChangedFileOfListsIsToldAndEachPartOfTheRunIsShownAsItWas) {
     EXPECT_EQ(inspect({"--run", folder}, {"--iteration", iteration}), expected);
     EXPECT_EQ(inspect({"--load", folder}, {"--iteration", iteration}), expected);
   }
-  // A manifest of another blend than the checkpoint's is refused, where that lists no segments of its own.
-  forget_segments("run", 10);
-  edit_run_manifest("run", [](nlohmann::ordered_json& manifest) {
-    manifest.at("blends").at("train").at(0).at("weights").at(0) = 0.5;
-  });
-  EXPECT_EQ(wait(start_program({std::string(std::getenv("WEFT_BIN_DIR")) + "/weft-data", "inspect",
-                                "samples", "--load", folder, "--iteration", "6"})),
-            static_cast<int>(ExitCode::kBadInput));
-  EXPECT_THAT(output(), HasSubstr("the blend of its datasets at /train/0/weights/0 is 0.9 in the "
-                                  "checkpoint and 0.5 in the manifest"));
 }
 
 TEST_F(BlendRun, AScheduleMayBeChangedBehindTheSamplesThatWereTaken) {
