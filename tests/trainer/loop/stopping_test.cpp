@@ -79,11 +79,12 @@ TEST_F(Training, ASignalThatComesAgainMuchLaterEndsARunThatHangs) {
 
 // A layer that hangs stands for a kernel that does: nobody waits for this process, and it must end.
 TEST_F(Training, AHangOfAProcessAloneIsExitTwelveWithTheOperation) {
-  setenv("WEFT_CRASH_AT", ("layer_forward:12:" + (folder_ / "go").string()).c_str(), 1);
+  setenv("WEFT_CRASH_AT", ("layer_forward:28:" + (folder_ / "go").string()).c_str(), 1);
   const pid_t child = start(arguments("run", 30, {"--distributed-timeout-minutes", "0.02"}));
   unsetenv("WEFT_CRASH_AT");
   EXPECT_EQ(wait(child), 12) << output();
-  // 2 layers and 4 micro-batches: the last layer of the second micro-batch of step 2.
+  // 2 layers and 4 micro-batches: the last layer of the second micro-batch of step 2. The start records the operations of
+  // steps first, in 16 passes through a layer.
   const std::string what = "(forward of layer 1) of iteration 2 has not ended within";
   EXPECT_THAT(output(), HasSubstr(what));
   EXPECT_THAT(read_file(folder_ / "run/failure.json"), HasSubstr(what));
