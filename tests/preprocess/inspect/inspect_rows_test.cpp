@@ -170,8 +170,7 @@ TEST_F(InspectRows, DifferWhereOneRunHasACurriculumOnly) {
   train(run_of(weighted_, "96"));
   ASSERT_EQ(inspect_by("diff", {reshaped, run}), 0) << output();
   EXPECT_EQ(samples().at(0).at("different_iterations"), 12) << output();
-  EXPECT_THAT(output(),
-              testing::HasSubstr("--curriculum-mode: reshape and truncate"));
+  EXPECT_THAT(output(), testing::HasSubstr("--curriculum-mode: reshape and truncate"));
 }
 
 class InspectUnseen : public InspectRows {
