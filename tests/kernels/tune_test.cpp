@@ -32,7 +32,7 @@ class TuneTest : public testing::Test {
 // Runs the products of fc1 and fc2 in both directions.
 Outputs run_products(Backend& backend, DType x = DType::kBFloat16) {
   Arrays arrays(backend);
-  constexpr int64_t N = 512, C = 256, F = 1024;
+  const int64_t N = 512, C = 256, F = 1024;
   const Tensor inp = arrays.make(x, {N, C}, random_values(N * C, 1, x));
   const Tensor weight = arrays.make(x, {F, C}, random_values(F * C, 2, x, 0.1));
   const Tensor bias = arrays.make(x, {F}, random_values(F, 3, x));
@@ -187,8 +187,8 @@ TEST_F(TuneTest, OwnProductsAgreeWithCublaslts) {
 
 // Products of this size are searched at length, beyond what the heuristic names.
 TEST_F(TuneTest, LargeProductsAreRightAndRepeat) {
-  constexpr int64_t N = 8192, C = 2048, F = 2048;
-  constexpr DType x = DType::kBFloat16;
+  const int64_t N = 8192, C = 2048, F = 2048;
+  const DType x = DType::kBFloat16;
   const Values inp = random_values(N * C, 1, x), dout = random_values(N * F, 2, x);
   const Values weight = random_values(F * C, 3, x, 0.1), bias = random_values(F, 4, x);
   const auto run = [&](Backend& backend) {
