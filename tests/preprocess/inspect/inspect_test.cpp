@@ -84,7 +84,7 @@ TEST_F(InspectRun, RefusesACheckpointThatItsListOfSegmentsContradicts) {
   write_file_atomically(manifest, kept);
   forget_segments("run", 5);
   EXPECT_EQ(inspect({"--load", load, "--iteration", "3"}), 3);
-  EXPECT_THAT(output(), HasSubstr("run_segments"));
+  EXPECT_THAT(output(), HasSubstr("it does not list the parts of its run"));
   EXPECT_EQ(inspect({"--load", (folder_ / "absent").string(), "--iteration", "3"}), 3);
   EXPECT_THAT(output(), HasSubstr("there is no checkpoint of weft-train"));
   // Checkpoints may lie elsewhere than the run's folder, which their arguments name.
