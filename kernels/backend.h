@@ -5,8 +5,8 @@
 // is written where it matters. All tensors are contiguous.
 //
 // "x" stands for the model's type: kFloat32, kBFloat16 or kFloat16. Activations, their
-// gradients and the parameters that the GEMMs read have this type. "r" stands for that of the residual
-// stream: x, or kFloat32 beside an x of 16 bits. Parameter gradients are always
+// gradients and the parameters that the GEMMs read have this type. "r" stands for that of the
+// residual stream: x, or kFloat32 beside an x of 16 bits. Parameter gradients are always
 // fp32 and are added to what is there (+=) unless the call says `accumulate = false`; activation
 // gradients are assigned. Sums are fp32 or better and have a fixed order, so equal calls give equal
 // bits.
@@ -34,8 +34,8 @@ namespace weft {
 
 enum class DeviceKind { kCpu, kCuda };
 enum class Memory { kDevice, kPinnedHost };
-// Operations run on kCompute; nothing runs on the others but what their caller enqueues. The two for
-// collectives have a higher priority, so that one that is ready starts before queued kernels.
+// Operations run on kCompute; nothing runs on the others but what their caller enqueues. The two
+// for collectives have a higher priority, so that one that is ready starts before queued kernels.
 // kCommunication is for collectives that the next kernels need. kReduction is for large ones that
 // run beside the kernels.
 enum class Stream { kCompute, kCommunication, kReduction, kCopy };
@@ -77,16 +77,17 @@ class Backend {
   // The stream for libraries that enqueue work of their own: a cudaStream_t; null on the CPU.
   virtual void* native_stream(Stream stream) const = 0;
 
-  // All operations share one scratch memory, which is planned at start: the caller asks for the size
-  // that serves each of its operations (RecordingBackend tells which these are), allocates it and passes
-  // it to set_workspace. No tensor of theirs is read.
+  // All operations share one scratch memory, which is planned at start: the caller asks for the
+  // size that serves each of its operations (RecordingBackend tells which these are), allocates it
+  // and passes it to set_workspace. No tensor of theirs is read.
   virtual int64_t workspace_bytes(std::span<const AnyOperation> operations) const = 0;
   virtual void set_workspace(void* data, int64_t num_bytes) = 0;
 
   // --- choice of algorithms ---
-  // Times the matrix products among `operations` that the table of algorithms lacks, and adds them to it.
-  // It allocates and waits; it needs no workspace and leaves none behind, and touches no tensor of theirs.
-  // Returns notes for the user, a line each, for example that the table's file cannot be written.
+  // Times the matrix products among `operations` that the table of algorithms lacks, and adds them
+  // to it. It allocates and waits; it needs no workspace and leaves none behind, and touches no
+  // tensor of theirs. Returns notes for the user, a line each, for example that the table's file
+  // cannot be written.
   virtual std::string tune(std::span<const AnyOperation> operations) = 0;
   // Returns the table as text, sorted: equal texts mean equal bits. It is empty where nothing is
   // timed.
@@ -101,8 +102,8 @@ class Backend {
 #undef WEFT_RUN
 };
 
-// Runs every operation as derived().visit(op), where `visit` is a template: what backends and their wrappers do
-// alike for all operations is written once.
+// Runs every operation as derived().visit(op), where `visit` is a template: what backends and their
+// wrappers do alike for all operations is written once.
 template <typename Derived, typename Base = Backend>
 class OperationVisitor : public Base {
  public:
@@ -116,10 +117,10 @@ class OperationVisitor : public Base {
 // Creates the CPU backend: plain loops over threads, and OpenBLAS. num_threads == 0 means
 // OMP_NUM_THREADS, or else the number of CPUs of this process.
 std::unique_ptr<Backend> create_cpu_backend(int num_threads = 0);
-// Creates the CUDA backend of one device. `algorithm_file` keeps the table of timed GEMM algorithms;
-// with an empty name nothing is timed. Throws std::invalid_argument with a hint where there was no
-// toolkit at build time, there is no driver, or there is no such device; std::runtime_error where
-// the file is of another kind.
+// Creates the CUDA backend of one device. `algorithm_file` keeps the table of timed GEMM
+// algorithms; with an empty name nothing is timed. Throws std::invalid_argument with a hint where
+// there was no toolkit at build time, there is no driver, or there is no such device;
+// std::runtime_error where the file is of another kind.
 std::unique_ptr<Backend> create_cuda_backend(int device_idx, const std::string& algorithm_file);
 // Returns the number of usable CUDA devices. Where it is 0, *why tells the reason.
 int num_cuda_devices(std::string* why = nullptr);

@@ -1,5 +1,5 @@
-// The scratch of operations on CUDA, in plain C++: a dry run plans it for a GPU that is not there with the functions that
-// the CUDA backend asks. Sizes do not shrink where shapes grow.
+// The scratch of operations on CUDA, in plain C++: a dry run plans it for a GPU that is not there
+// with the functions that the CUDA backend asks. Sizes do not shrink where shapes grow.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,12 @@
 
 namespace weft::cuda {
 
-// cuBLASLt's part of the workspace. In 64 MiB split-K can keep the parts of the largest weight gradients;
-// forward GEMMs need at most half of that.
+// cuBLASLt's part of the workspace. In 64 MiB split-K can keep the parts of the largest weight
+// gradients; forward GEMMs need at most half of that.
 constexpr int64_t kGemmWorkspaceBytes = int64_t{64} << 20;
 
-// Returns the bytes of scratch that an operation takes on a GPU of so many multiprocessors, which its grids follow.
+// Returns the bytes of scratch that an operation takes on a GPU of so many multiprocessors, which
+// its grids follow.
 template <typename Op>
 int64_t scratch_bytes(const Op&, int /*num_multiprocessors*/) {
   return 0;
@@ -33,13 +34,14 @@ int64_t scratch_bytes(const SquaredError& op, int num_multiprocessors);
 int64_t workspace_bytes(std::span<const AnyOperation> operations, int num_multiprocessors);
 
 // --- parts of it ---
-// Sums of the columns of (N,O) are made in chunks of rows, which give every multiprocessor 8 blocks; a chunk has
-// at least 64 rows.
+// Sums of the columns of (N,O) are made in chunks of rows, which give every multiprocessor 8
+// blocks; a chunk has at least 64 rows.
 int64_t num_column_chunks(int64_t N, int64_t O, int num_multiprocessors);
 int64_t column_sums_scratch_bytes(int64_t N, int64_t O, int num_multiprocessors);
 // Sums, sums of squares and squared errors.
 constexpr int64_t kSumScratchBytes = 1024 * sizeof(float);
-// A bound of what CUB's radix sort of n pairs of 32-bit numbers takes: copies of them, and counters of tiles.
+// A bound of what CUB's radix sort of n pairs of 32-bit numbers takes: copies of them, and counters
+// of tiles.
 constexpr int64_t sort_pairs_scratch_bytes(int64_t n) { return 16 * n + (int64_t{256} << 10); }
 // Rows of an embedding's gradient are added in pieces of so many tokens.
 constexpr int kEmbeddingPiece = 32;

@@ -1,8 +1,9 @@
-// The scratch of flash attention's backward on CUDA, in plain C++: a dry run plans it without a GPU.
+// The scratch of flash attention's backward on CUDA, in plain C++: a dry run plans it without a
+// GPU.
 //
-// It holds lse2 and delta, then counters and sums of dQ, to which blocks add in a fixed order, then partial sums of the gradient of
-// a bias (kernels/cuda/attention/backward_workspace). Kernels for Hopper alone use the latter two; which kernels
-// run is not asked here.
+// It holds lse2 and delta, then counters and sums of dQ, to which blocks add in a fixed order, then
+// partial sums of the gradient of a bias (kernels/cuda/attention/backward_workspace). Kernels for
+// Hopper alone use the latter two; which kernels run is not asked here.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +13,9 @@
 
 namespace weft {
 
-// The head sizes of flash attention on CUDA: multiples of 8 up to the largest. For others attention keeps
-// scores of some queries and heads in memory there (kernels/unfused_attention.h), which is slower.
+// The head sizes of flash attention on CUDA: multiples of 8 up to the largest. For others attention
+// keeps scores of some queries and heads in memory there (kernels/unfused_attention.h), which is
+// slower.
 constexpr int64_t kMaxFlashHeadSize = 160;
 constexpr bool has_flash_attention(int64_t D) {
   return D > 0 && D % 8 == 0 && D <= kMaxFlashHeadSize;
@@ -25,9 +27,9 @@ constexpr int64_t flash_columns(int64_t D) {
   return D <= 96 ? 96 : 160;
 }
 
-// The rows of lse2 and delta of one (batch, head) are padded to padded_length(T). In the padding lse2 is +inf and delta
-// 0, so that rows beyond T get probability 0. Hopper's kernels for tiles of 160 columns fill it up to the next multiple
-// of 128 alone, and read no more.
+// The rows of lse2 and delta of one (batch, head) are padded to padded_length(T). In the padding
+// lse2 is +inf and delta 0, so that rows beyond T get probability 0. Hopper's kernels for tiles of
+// 160 columns fill it up to the next multiple of 128 alone, and read no more.
 constexpr int kRowPadding = 256;
 WEFT_HOST_DEVICE constexpr int64_t padded_length(int64_t T) {
   return (T + kRowPadding - 1) / kRowPadding * kRowPadding;
@@ -41,7 +43,8 @@ constexpr int kTileKeys = 128;         // A work tile has so many keys.
 
 constexpr int64_t num_key_tiles(int64_t T) { return (T + kTileKeys - 1) / kTileKeys; }
 
-// The tile scheduler's counter, semaphores and sums. A head has num_blocks blocks of kSemaphoreQueries queries.
+// The tile scheduler's counter, semaphores and sums. A head has num_blocks blocks of
+// kSemaphoreQueries queries.
 struct SemaphoreLayout {
   int64_t
       columns;  // of a head's tile; 0 where that is wider than 128 and its kernels add to no sums
@@ -71,8 +74,9 @@ struct SemaphoreLayout {
   int64_t num_bytes() const { return counter_bytes + sum_bytes; }
 };
 
-// Returns the bytes into which the layouts of all sequences of up to T tokens fit. A shorter one can take more than a
-// longer one, because more heads of it are taken together, and get slots; the memory is planned for the longest.
+// Returns the bytes into which the layouts of all sequences of up to T tokens fit. A shorter one
+// can take more than a longer one, because more heads of it are taken together, and get slots; the
+// memory is planned for the longest.
 inline int64_t semaphore_bytes(int64_t B, int64_t T, int64_t H, int64_t D) {
   int64_t num_bytes = SemaphoreLayout(B, T, H, D).num_bytes();
   for (int64_t shorter = kTileKeys; shorter < T; shorter += kTileKeys)
@@ -80,8 +84,9 @@ inline int64_t semaphore_bytes(int64_t B, int64_t T, int64_t H, int64_t D) {
   return num_bytes;
 }
 
-// Returns the most that any version of the kernel leaves. With documents any work tile can be the last one for some queries, else
-// the first tile's work tile is for all. With dropout each of the two warpgroups has sums of the values of its keys.
+// Returns the most that any version of the kernel leaves. With documents any work tile can be the
+// last one for some queries, else the first tile's work tile is for all. With dropout each of the
+// two warpgroups has sums of the values of its keys.
 inline int64_t bias_sums_bytes(int64_t B, int64_t T, int64_t H, int64_t D) {
   return B * (1 + 2) * num_key_tiles(T) * H * SemaphoreLayout(B, T, H, D).columns * 4;
 }

@@ -1,5 +1,5 @@
-// Locks the folder of a file that several processes read, change and replace: the table of algorithms
-// and the ceilings of devices beside it.
+// Locks the folder of a file that several processes read, change and replace: the table of
+// algorithms and the ceilings of devices beside it.
 #pragma once
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-// A backend that passes every call on to another one. Classes that measure, count or break operations
-// derive from it and override those alone.
+// A backend that passes every call on to another one. Classes that measure, count or break
+// operations derive from it and override those alone.
 #pragma once
 
 #include <memory>

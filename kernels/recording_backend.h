@@ -1,8 +1,10 @@
-// A backend without a device: it checks operations and keeps them, and executes none. What runs against it tells
-// which operations it would enqueue, in order and with their shapes, in microseconds and without memory.
+// A backend without a device: it checks operations and keeps them, and executes none. What runs
+// against it tells which operations it would enqueue, in order and with their shapes, in
+// microseconds and without memory.
 //
-// Device memory that it allocates is a range of addresses that nothing may touch, and pinned host memory reads
-// as zeros, without a page of its own. Copies move nothing, and events have always happened.
+// Device memory that it allocates is a range of addresses that nothing may touch, and pinned host
+// memory reads as zeros, without a page of its own. Copies move nothing, and events have always
+// happened.
 #pragma once
 
 #include <string>

@@ -1,5 +1,6 @@
-// How the backward kernels of the residual norm on CUDA share rows out among threads, in plain C++: a dry run plans their
-// scratch without a GPU. Here are the table of layouts, the choice by a row's length, and the grid.
+// How the backward kernels of the residual norm on CUDA share rows out among threads, in plain C++:
+// a dry run plans their scratch without a GPU. Here are the table of layouts, the choice by a row's
+// length, and the grid.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +15,8 @@ namespace weft::cuda {
 template <int kVecs_, int kSlots_, int kMaxThreads_, int kMinBlocks_>
 struct RowLayout {
   static constexpr int kVecs = kVecs_;  // a thread's 16-byte vectors of a row of the stream
-  // A slot has a row in shared memory. One slot holds the current row, and the rows of the others are
-  // fetched ahead. Without slots (0) rows come straight from memory.
+  // A slot has a row in shared memory. One slot holds the current row, and the rows of the others
+  // are fetched ahead. Without slots (0) rows come straight from memory.
   static constexpr int kSlots = kSlots_;
   static constexpr int kMaxThreads = kMaxThreads_;  // of a block
   static constexpr int kMinBlocks = kMinBlocks_;    // of so many threads on a multiprocessor
@@ -26,10 +27,10 @@ struct RowLayout {
 template <typename... L>
 struct RowLayouts {};
 
-// The layouts, from the shortest rows to the longest. Registers hold the sums of a thread's columns: a
-// thread may use 128 in two blocks of 256 threads or in one of 512, 96 in two blocks of 320, and 64 in
-// one of 1024. In each layout rows that are fetched ahead fit into the 99 KiB that a block has on the
-// smallest GPUs. tests/bench/results/2026-11-26-own-kernels-h100.md has the times.
+// The layouts, from the shortest rows to the longest. Registers hold the sums of a thread's
+// columns: a thread may use 128 in two blocks of 256 threads or in one of 512, 96 in two blocks of
+// 320, and 64 in one of 1024. In each layout rows that are fetched ahead fit into the 99 KiB that a
+// block has on the smallest GPUs. tests/bench/results/2026-11-26-own-kernels-h100.md has the times.
 template <int kElementBytes>
 using LayoutsOf =
     std::conditional_t<kElementBytes == 2,

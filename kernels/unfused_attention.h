@@ -1,8 +1,9 @@
-// The scratch of attention on CUDA for head sizes that have no flash attention (has_flash_attention).
+// The scratch of attention on CUDA for head sizes that have no flash attention
+// (has_flash_attention).
 //
-// The scores of a block are in memory: those of some queries and of some heads of one sample, with all
-// keys that the queries see. So the memory is bounded whatever the batch is. A block has so many heads
-// that all its arrays fit into kUnfusedScratchBytes, and at least one.
+// The scores of a block are in memory: those of some queries and of some heads of one sample, with
+// all keys that the queries see. So the memory is bounded whatever the batch is. A block has so
+// many heads that all its arrays fit into kUnfusedScratchBytes, and at least one.
 #pragma once
 
 #include <algorithm>
@@ -12,11 +13,12 @@
 
 namespace weft {
 
-// A block of 512 queries has enough rows for the matrix units, and of 2048 keys in four blocks of queries
-// 5/8 are computed, where the causal mask leaves 1/2.
+// A block of 512 queries has enough rows for the matrix units, and of 2048 keys in four blocks of
+// queries 5/8 are computed, where the causal mask leaves 1/2.
 constexpr int64_t kUnfusedQueries = 512;
-// Bounds the memory of a block. At 2048 keys a block has enough heads then to fill a GPU; with more its scores would
-// no longer stay in the L2 cache (50 MiB on an H100) between the product and the softmax.
+// Bounds the memory of a block. At 2048 keys a block has enough heads then to fill a GPU; with more
+// its scores would no longer stay in the L2 cache (50 MiB on an H100) between the product and the
+// softmax.
 constexpr int64_t kUnfusedScratchBytes = int64_t{128} << 20;
 
 // Columns and rows of the arrays are padded to this, so that rows are aligned to 16 bytes.
@@ -30,7 +32,8 @@ struct UnfusedScratch {
   int64_t num_queries = 0, num_heads = 0;  // of a block, the largest
   int64_t num_keys = 0, columns = 0;
   bool packs_heads = false;  // products read copies of queries, keys and values with padded rows
-  // Each of these is the memory of one head. Scores have their gradients beside them, in as much again.
+  // Each of these is the memory of one head. Scores have their gradients beside them, in as much
+  // again.
   int64_t scores_bytes = 0;
   int64_t sums_bytes = 0;    // three times (T,columns) fp32: gradients, or outputs before rounding
   int64_t packed_bytes = 0;  // four times (T,columns) x: query, key, value, gradient of the output

@@ -63,8 +63,8 @@ std::string shortened(const Json& value) {
   return text.size() <= kMostBytes ? text : std::string(beginning_of(text, kMostBytes)) + " ...";
 }
 
-// Returns the first place where two values differ, as "/train/0/weights/3", and what stands there: a whole
-// blend of many datasets would tell nobody where.
+// Returns the first place where two values differ, as "/train/0/weights/3", and what stands there:
+// a whole blend of many datasets would tell nobody where.
 struct JsonDifference {
   std::string place, a, b;
 };

@@ -1,4 +1,5 @@
-// Reads which documents of a run a line of an --unsee file names (unseen_documents.h has the forms).
+// Reads which documents of a run a line of an --unsee file names (unseen_documents.h has the
+// forms).
 #pragma once
 
 #include <string_view>
@@ -7,9 +8,9 @@
 
 namespace weft {
 
-// Adds them to `documents`; blank lines and comments name none. Throws as NamedDocuments, and std::invalid_argument for
-// any other line, and for an object whose document came from another line of the corpus than it says: then the number is
-// of another dataset.
+// Adds them to `documents`; blank lines and comments name none. Throws as NamedDocuments, and
+// std::invalid_argument for any other line, and for an object whose document came from another line
+// of the corpus than it says: then the number is of another dataset.
 void add_documents_of_line(std::string_view line, NamedDocuments& documents);
 
 }  // namespace weft

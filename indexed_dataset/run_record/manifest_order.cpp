@@ -58,7 +58,8 @@ void read_arguments(const Json& arguments, bool has_all, SampleArguments& sample
     if (found != arguments.end() && !found->is_null()) read(arguments, name.c_str(), value);
   };
   visit_sample_fields(read_field, sample);
-  // Megatron derives train_iters from train_samples and keeps both: the samples were what was asked for.
+  // Megatron derives train_iters from train_samples and keeps both: the samples were what was asked
+  // for.
   if (sample.train_samples) sample.train_iters.reset();
   if (!sample.global_batch_size && sample.micro_batch_size > 0)
     sample.global_batch_size = sample.micro_batch_size;

@@ -1,4 +1,5 @@
-// Collects documents of a run's datasets that are named one by one, and refuses names that mean none or several.
+// Collects documents of a run's datasets that are named one by one, and refuses names that mean
+// none or several.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,8 @@ struct NamedDocument {
   int64_t dataset_idx = 0, document_idx = 0;  // the former in names()
 };
 
-// All functions throw std::invalid_argument for what the run does not have, and what DatasetReader and SourceMap throw.
+// All functions throw std::invalid_argument for what the run does not have, and what DatasetReader
+// and SourceMap throw.
 class NamedDocuments {
  public:
   // `directory` is where relative names begin.
@@ -26,8 +28,9 @@ class NamedDocuments {
       : names_(prefixes, directory) {}
 
   NamedDocument add(int64_t dataset_idx, int64_t document_idx);
-  // Adds the documents of a line of the corpus. Several datasets may have been made of one file: all of them have the
-  // document. Files of one name in several folders are told apart by their whole names only.
+  // Adds the documents of a line of the corpus. Several datasets may have been made of one file:
+  // all of them have the document. Files of one name in several folders are told apart by their
+  // whole names only.
   void add_line(const SourceLine& line);
   // Returns the documents by the number of their dataset in names(), in ascending order, each once.
   std::map<int64_t, std::vector<int64_t>> documents() const;

@@ -56,7 +56,8 @@ class Declare {
 
 using Json = nlohmann::ordered_json;
 
-// The library would round an integer beyond 64 bits, and the name that follows from it would never be found.
+// The library would round an integer beyond 64 bits, and the name that follows from it would never
+// be found.
 class WholeIntegers final : public DocumentLimits<Json> {
  public:
   bool number_float(double, const std::string& text) override {
@@ -66,7 +67,8 @@ class WholeIntegers final : public DocumentLimits<Json> {
   }
 };
 
-// Returns the tokenizer of a description. Throws std::runtime_error or a JSON exception for a text that is none.
+// Returns the tokenizer of a description. Throws std::runtime_error or a JSON exception for a text
+// that is none.
 Json tokenizer_of(const std::string& text) {
   WholeIntegers check;
   Json::sax_parse(text, &check);

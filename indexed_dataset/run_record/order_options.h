@@ -1,5 +1,5 @@
-// The options that decide which samples a run takes, with Megatron's names and defaults, for commands that are told
-// of a run by hand. They are declared from the list of sample_arguments.h.
+// The options that decide which samples a run takes, with Megatron's names and defaults, for
+// commands that are told of a run by hand. They are declared from the list of sample_arguments.h.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,16 @@ namespace weft {
 
 class OrderOptions {
  public:
-  // With `ranks`, --micro-batch-size and --data-parallel-size are among them: they tell which rank took a sample.
+  // With `ranks`, --micro-batch-size and --data-parallel-size are among them: they tell which rank
+  // took a sample.
   void declare(OptionSet& options, bool ranks = false);
-  // Notes what is missing, and batch sizes that no run has. `needs_batch`: the command does not work without the batch
-  // size.
+  // Notes what is missing, and batch sizes that no run has. `needs_batch`: the command does not
+  // work without the batch size.
   void validate(OptionSet& options, bool needs_batch) const;
   // Notes values that are wrong by themselves, also where something else tells the rest.
   void validate_values(OptionSet& options) const;
-  // The order that they say. Throws std::invalid_argument in words of the options, and std::system_error for files
-  // that cannot be read.
+  // The order that they say. Throws std::invalid_argument in words of the options, and
+  // std::system_error for files that cannot be read.
   SampleOrder resolved() const;
 
   // With the defaults that a command changes, before they are declared.

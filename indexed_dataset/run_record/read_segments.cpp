@@ -61,8 +61,8 @@ void check_logged_steps(const RunTimeline& run, const std::filesystem::path& run
   }
 }
 
-// Returns the last iteration that the run has trained; nothing without metrics.jsonl. A run that returned to a
-// checkpoint of a way that it had left has not logged all iterations before.
+// Returns the last iteration that the run has trained; nothing without metrics.jsonl. A run that
+// returned to a checkpoint of a way that it had left has not logged all iterations before.
 std::optional<int64_t> find_last_trained(const std::filesystem::path& run_folder,
                                          const std::vector<RunSegment>& segments) {
   const std::optional<LoggedStep> last = find_logged_step(run_folder, INT64_MAX);

@@ -1,5 +1,5 @@
-// Reads a training run as its folder tells it: DIR/run_manifest.json, which weft-train writes (trainer/log/
-// run_manifest.h), and the files that it names.
+// Reads a training run as its folder tells it: DIR/run_manifest.json, which weft-train writes
+// (trainer/log/ run_manifest.h), and the files that it names.
 #pragma once
 
 #include <filesystem>
@@ -12,12 +12,13 @@
 
 namespace weft {
 
-// Throws std::runtime_error that names what is missing, and std::system_error if the file cannot be read; as
-// RunTimeline::check_step() for the last step of each segment in metrics.jsonl.
+// Throws std::runtime_error that names what is missing, and std::system_error if the file cannot be
+// read; as RunTimeline::check_step() for the last step of each segment in metrics.jsonl.
 RunTimeline read_run(const std::filesystem::path& run_folder);
 
-// Returns the segments that a file lists, whole ones, the oldest first. Copies of files of --unsee lie in `run_folder`.
-// Throws std::runtime_error for what cannot be segments of one run, and JSON exceptions.
+// Returns the segments that a file lists, whole ones, the oldest first. Copies of files of --unsee
+// lie in `run_folder`. Throws std::runtime_error for what cannot be segments of one run, and JSON
+// exceptions.
 std::vector<RunSegment> segments_from(const std::vector<nlohmann::ordered_json>& list,
                                       const std::filesystem::path& run_folder);
 

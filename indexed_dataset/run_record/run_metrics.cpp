@@ -15,8 +15,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Reads the members of a step while its line is parsed: a run may have a million lines, and a tree of each
-// would take three times as long.
+// Reads the members of a step while its line is parsed: a run may have a million lines, and a tree
+// of each would take three times as long.
 class StepReader final : public nlohmann::json_sax<Json> {
  public:
   // Returns the step of a line; nothing for that of an evaluation. Throws std::runtime_error.
@@ -183,8 +183,8 @@ std::optional<LoggedStep> find_logged_step(const std::filesystem::path& run_fold
                                ": not a step of a training run: " + error.what());
     }
   };
-  // Iterations ascend: those of lines before `first` are not above the one that is looked for, those of
-  // lines from `last` on are. A line without an iteration counts as the one before it.
+  // Iterations ascend: those of lines before `first` are not above the one that is looked for,
+  // those of lines from `last` on are. A line without an iteration counts as the one before it.
   size_t first = 0, last = text.size();
   while (first < last) {
     const Line middle = line_around(text, first + (last - first) / 2);

@@ -1,5 +1,5 @@
-// RUN_DIR/metrics.jsonl as readers see it: the steps of a run, one JSON object on each line (weft-train
-// writes it: trainer/log/metrics_jsonl.h).
+// RUN_DIR/metrics.jsonl as readers see it: the steps of a run, one JSON object on each line
+// (weft-train writes it: trainer/log/metrics_jsonl.h).
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@ struct LoggedStep {
   int64_t first_sample() const { return consumed_samples - global_batch_size; }
 };
 
-// Returns the steps in the file, in order. Lines of evaluations and a torn last line are left out, so a
-// run that goes on may be read. Throws std::system_error if there is no such file, std::runtime_error
-// that names the line for one that is no step of a run, or comes out of order.
+// Returns the steps in the file, in order. Lines of evaluations and a torn last line are left out,
+// so a run that goes on may be read. Throws std::system_error if there is no such file,
+// std::runtime_error that names the line for one that is no step of a run, or comes out of order.
 std::vector<LoggedStep> read_logged_steps(const std::filesystem::path& run_folder);
 
-// Returns the last step whose iteration is at most `iteration`; nothing if there is none, or no file. It
-// parses a few dozen lines of the file, however long that is. Throws std::runtime_error as above for a
-// line that it parses.
+// Returns the last step whose iteration is at most `iteration`; nothing if there is none, or no
+// file. It parses a few dozen lines of the file, however long that is. Throws std::runtime_error as
+// above for a line that it parses.
 std::optional<LoggedStep> find_logged_step(const std::filesystem::path& run_folder,
                                            int64_t iteration);
 

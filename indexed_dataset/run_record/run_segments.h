@@ -1,5 +1,6 @@
-// The parts of a training run. Each time the program goes on with a run, its arguments may change, and with
-// them the samples that an iteration takes: every such segment of the run has an order of its own.
+// The parts of a training run. Each time the program goes on with a run, its arguments may change,
+// and with them the samples that an iteration takes: every such segment of the run has an order of
+// its own.
 #pragma once
 
 #include <cstdint>
@@ -30,22 +31,24 @@ struct RunSegment {
   SampleOrder order;
   std::optional<UnseeFile> unsee;
   Resumption resumed;  // where it begins
-  // The sample with which its first evaluation begins; that evaluation may be one which was cut short where the
-  // segment begins.
+  // The sample with which its first evaluation begins; that evaluation may be one which was cut
+  // short where the segment begins.
   int64_t resumed_valid_samples = 0;
   bool makes_up_evaluation = false;
-  // Arguments of another program with which the samples of evaluations and of the test are not known; mostly none.
+  // Arguments of another program with which the samples of evaluations and of the test are not
+  // known; mostly none.
   std::string unknown_evaluations;
-  // The datasets that were read, in the order of SplitBlends::prefixes(); a file that holds arguments
-  // only does not tell.
+  // The datasets that were read, in the order of SplitBlends::prefixes(); a file that holds
+  // arguments only does not tell.
   std::vector<DatasetIdentity> datasets;
   // The number of iterations of the whole run, if the file tells it. A run that goes on with a
-  // smaller batch size takes more samples than its arguments ask for, as long as the index has them.
+  // smaller batch size takes more samples than its arguments ask for, as long as the index has
+  // them.
   std::optional<int64_t> num_iterations;
 };
 
-// Throws std::runtime_error that names a dataset of this group which is not the one that the segment
-// has read. What it reads of each has a bound (dataset_identity.h).
+// Throws std::runtime_error that names a dataset of this group which is not the one that the
+// segment has read. What it reads of each has a bound (dataset_identity.h).
 void check_same_datasets(const RunSegment& segment, Split split, const std::string& group);
 
 // Returns the names of all datasets that the parts of a run read.

@@ -19,12 +19,13 @@ void check_evaluations_known(const RunSegment& segment) {
       "in how many they take; those of training are");
 }
 
-// Returns the validation of a segment that comes after `num_before` others of it. With --full-validation that is all
-// samples of the largest group; the others have fewer.
+// Returns the validation of a segment that comes after `num_before` others of it. With
+// --full-validation that is all samples of the largest group; the others have fewer.
 Stretch validation_of(const RunSegment& segment, int64_t num_before, int64_t iteration) {
   check_evaluations_known(segment);
   const SampleOrder& order = segment.order;
-  // Those programs evaluate with the batch size of the iteration before, later ones with the full one.
+  // Those programs evaluate with the batch size of the iteration before, later ones with the full
+  // one.
   if (order.takes_megatron_caches && rules_of(order.sample_order).precedes_core &&
       batch_sizes_of(order).changes()) {
     throw std::runtime_error(

@@ -8,9 +8,10 @@
 namespace weft {
 namespace {
 
-// Returns the iterations that Megatron counts before it builds its datasets: those of the ramp-up, and then
-// whole batches [Megatron-LM megatron/training/training.py, update_train_iters]. Newer versions leave the ramp
-// where training ends; older ones count it to its end and subtract what is too much in batches of full size.
+// Returns the iterations that Megatron counts before it builds its datasets: those of the ramp-up,
+// and then whole batches [Megatron-LM megatron/training/training.py, update_train_iters]. Newer
+// versions leave the ramp where training ends; older ones count it to its end and subtract what is
+// too much in batches of full size.
 int64_t iterations_counted_by_megatron(const SampleOrder& order, bool stops_in_ramp) {
   const int64_t num_samples = *order.train_samples, full = *order.global_batch_size,
                 end_of_ramp = order.rampup_batch_size.at(2);
@@ -24,8 +25,8 @@ int64_t iterations_counted_by_megatron(const SampleOrder& order, bool stops_in_r
   return stops_in_ramp ? iterations : iterations - (consumed - num_samples + full - 1) / full;
 }
 
-// Returns the validation samples of a run of Megatron with a ramp-up. Throws std::runtime_error where its
-// versions ask for different numbers.
+// Returns the validation samples of a run of Megatron with a ramp-up. Throws std::runtime_error
+// where its versions ask for different numbers.
 int64_t validation_samples_of_megatron(const SampleOrder& order) {
   const auto samples = [&](bool stops_in_ramp) {
     return dataset_target_sizes(std::nullopt, iterations_counted_by_megatron(order, stops_in_ramp),
@@ -58,8 +59,9 @@ DatasetTargetSizes target_sizes(const SampleOrder& order, Split split) {
   return sizes;
 }
 
-// A run of Megatron has left the caches of all its indexes. Where some are there, and another is only for
-// another number of samples or not at all, the arguments or the order are not those of the run.
+// A run of Megatron has left the caches of all its indexes. Where some are there, and another is
+// only for another number of samples or not at all, the arguments or the order are not those of the
+// run.
 [[noreturn]] void throw_missing_cache(const IndexReport& missing, const std::string& unread) {
   std::string others;
   for (const auto* sizes : {&missing.other_caches, &missing.other_caches_of_weft}) {
@@ -90,9 +92,10 @@ std::string begun_text(const IndexReport& begun) {
       (unread.empty() ? "" : "; " + unread));
 }
 
-// Says whether index caches are shown, or what the arguments say. Throws std::runtime_error where both would
-// be mixed. Caches of Weft's own are built from the arguments, too: that they lack a dataset says nothing, but
-// where they have it for another number of samples only, it was built by other arguments than the rest.
+// Says whether index caches are shown, or what the arguments say. Throws std::runtime_error where
+// both would be mixed. Caches of Weft's own are built from the arguments, too: that they lack a
+// dataset says nothing, but where they have it for another number of samples only, it was built by
+// other arguments than the rest.
 std::vector<std::string> notes_on_caches(const std::vector<IndexReport>& reports) {
   std::vector<std::string> notes;
   const IndexReport *missing = nullptr, *of_other_size = nullptr, *begun = nullptr;

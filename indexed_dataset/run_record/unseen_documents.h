@@ -1,13 +1,14 @@
-// The documents that a run reads but does not learn from, as a file names them (weft-train --unsee): their
-// tokens have no loss. Each line of the file has one of these forms:
+// The documents that a run reads but does not learn from, as a file names them (weft-train
+// --unsee): their tokens have no loss. Each line of the file has one of these forms:
 //
 //   /fsx/data/web_text_document 31     a dataset and the number of a document in it, from 0
 //   web.jsonl:11450                    the document of the line of the corpus that begins at this byte
 //   {"dataset": ..., "document": ...}  what weft-data inspect prints with --format jsonl (documents, stats, grep, samples,
-//                                      spikes, exposure --by document): every document that it names
+//                                      spikes, exposure --by document): every document that it
+//                                      names
 //
-// A dataset may be named by the end of its prefix, and an input by the end of its path. Empty lines and
-// those that begin with # say nothing.
+// A dataset may be named by the end of its prefix, and an input by the end of its path. Empty lines
+// and those that begin with # say nothing.
 #pragma once
 
 #include <cstdint>
@@ -36,8 +37,8 @@ class UnseenDocuments {
  public:
   // Reads the file for a run with these datasets, whose relative names begin in `directory`. Throws
   // std::runtime_error, which names file and line, for a line that names no document of them, or
-  // several datasets' documents with one name; std::invalid_argument for a file that names none; std::system_error if the file cannot be read; and what
-  // DatasetReader and SourceMap throw.
+  // several datasets' documents with one name; std::invalid_argument for a file that names none;
+  // std::system_error if the file cannot be read; and what DatasetReader and SourceMap throw.
   UnseenDocuments(const std::filesystem::path& file, const std::vector<std::string>& prefixes,
                   const std::filesystem::path& directory);
 

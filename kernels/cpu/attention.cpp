@@ -139,8 +139,8 @@ WEFT_VECTOR_CLONES void add_rows_to_sums(double* sums, const float* rows, int64_
   }
 }
 
-// The sums of dQ and of dV over the tokens of each (batch, head), which are rows of 2D numbers; empty where the gradient
-// of the bias is not wanted. Those of dK are 0.
+// The sums of dQ and of dV over the tokens of each (batch, head), which are rows of 2D numbers;
+// empty where the gradient of the bias is not wanted. Those of dK are 0.
 class BiasSums {
  public:
   explicit BiasSums(const AttentionBackward& op) : D_(op.qkv.shape(4)) {

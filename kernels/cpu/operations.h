@@ -1,5 +1,5 @@
-// What the files of this folder share: the scratch that their operations need, and sums of columns. The
-// operations themselves are cpu::run() of kernels/operations, with arguments that are checked.
+// What the files of this folder share: the scratch that their operations need, and sums of columns.
+// The operations themselves are cpu::run() of kernels/operations, with arguments that are checked.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,8 @@
 
 namespace weft::cpu {
 
-// Returns the scratch that each thread needs for an operation: so much, or that of the product of a tile.
+// Returns the scratch that each thread needs for an operation: so much, or that of the product of a
+// tile.
 int64_t scratch_floats(const EmbeddingBackward& op);
 int64_t scratch_floats(const ResidualNormForward& op);
 int64_t scratch_floats(const ResidualNormBackward& op);

@@ -1,4 +1,5 @@
-// Sums over flat ranges, in pieces whose number depends on the size alone: bits do not depend on threads.
+// Sums over flat ranges, in pieces whose number depends on the size alone: bits do not depend on
+// threads.
 #include "kernels/operations/reduction.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The residual stream: a branch's bias, its dropout, the sum, and the LayerNorm or RMSNorm after it;
-// and the backward of all. [Ba et al. 2016, arXiv:1607.06450]
+// The residual stream: a branch's bias, its dropout, the sum, and the LayerNorm or RMSNorm after
+// it; and the backward of all. [Ba et al. 2016, arXiv:1607.06450]
 //
 // An RMSNorm is a LayerNorm whose mean is 0, and through which therefore no gradient passes.
 #include "kernels/operations/residual_norm.h"
@@ -148,8 +148,8 @@ const float* added_row(const ResidualNormForward& op, int64_t n, int64_t C, floa
   return added;
 }
 
-// Writes row n of the norm's output in fp8, rounded from what is stored in x; `buffer` has 2*C floats. Returns
-// the largest magnitude.
+// Writes row n of the norm's output in fp8, rounded from what is stored in x; `buffer` has 2*C
+// floats. Returns the largest magnitude.
 uint32_t store_fp8(const ResidualNormForward& op, int64_t n, int64_t C, const float* out,
                    float* buffer) {
   const Tensor stored(buffer, op.weight.dtype(), {C});

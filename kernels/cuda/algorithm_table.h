@@ -28,9 +28,9 @@ class AlgorithmTable {
 
   // A key that is found counts as in use.
   std::optional<std::string> find(const std::string& key);
-  // The same without what only this machine's file tells: a key that is in use already, or was taken
-  // from a text. Products that nobody has timed for this run must not follow the file, which other
-  // ranks and other nodes do not have.
+  // The same without what only this machine's file tells: a key that is in use already, or was
+  // taken from a text. Products that nobody has timed for this run must not follow the file, which
+  // other ranks and other nodes do not have.
   std::optional<std::string> find_settled(const std::string& key);
   void add(const std::string& key, const std::string& value);
 

@@ -1,5 +1,5 @@
-// The CUDA backend: one device, a stream each for computing, two kinds of communication and copies, cuBLASLt for
-// the matrix products, own kernels for the rest.
+// The CUDA backend: one device, a stream each for computing, two kinds of communication and copies,
+// cuBLASLt for the matrix products, own kernels for the rest.
 //
 // The constructor makes its device current on the calling thread, and only that thread may use the
 // backend. The workspace begins with cuBLASLt's part; all operations use the rest as scratch, one

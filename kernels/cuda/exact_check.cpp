@@ -84,7 +84,8 @@ bool ExactCheck::agree(const Run& reference, const Run& candidate) {
   return repeats(candidate);
 }
 
-// Whole numbers have the same sum in every order, so an order that depends on time shows on others only.
+// Whole numbers have the same sum in every order, so an order that depends on time shows on others
+// only.
 bool ExactCheck::repeats(const Run& candidate) {
   offset_bytes_ = 0;
   fill_random(stream_, a_.data(), problem_.inputs, problem_.m * problem_.k);

@@ -2,12 +2,12 @@
 //
 // The operands are whole numbers a, b of [-R, R] with k R^2 <= 2^22. Every sum of some of a
 // result's products then is a whole number of at most 2^22, which fp32 holds exactly, so no
-// order of additions rounds: not split-K's, not that of matrix units, which align the numbers that they
-// add to the largest one (two binary digits are left for that). The one rounding is the last, to the
-// output's type, and it is the same for all. So the bound for the difference of two right results is
-// zero, whatever their algorithms. A product that is left out or added twice, a sum in a narrower type
-// and a row that is not written are all found: results are about R^2 sqrt(k) / 3, which is far more
-// digits than 16 bits have.
+// order of additions rounds: not split-K's, not that of matrix units, which align the numbers that
+// they add to the largest one (two binary digits are left for that). The one rounding is the last,
+// to the output's type, and it is the same for all. So the bound for the difference of two right
+// results is zero, whatever their algorithms. A product that is left out or added twice, a sum in a
+// narrower type and a row that is not written are all found: results are about R^2 sqrt(k) / 3,
+// which is far more digits than 16 bits have.
 #pragma once
 
 #include <cublasLt.h>
@@ -28,8 +28,8 @@ class ExactCheck {
   // Enqueues one product on the check's stream.
   using Run = std::function<cublasStatus_t(const GemmOperands&)>;
 
-  // Returns whether results are whole numbers: not in fp8, whose sums have fewer digits, and not behind
-  // an epilogue that approximates a function; and whether it is one product, not a batch.
+  // Returns whether results are whole numbers: not in fp8, whose sums have fewer digits, and not
+  // behind an epilogue that approximates a function; and whether it is one product, not a batch.
   static bool covers(const GemmProblem& problem);
 
   // Takes memory for the operands and for two results. `workspace` is the algorithms'; `disturb`
@@ -40,10 +40,10 @@ class ExactCheck {
   ExactCheck(const ExactCheck&) = delete;
   ExactCheck& operator=(const ExactCheck&) = delete;
 
-  // Runs both and returns whether `candidate` gave the bits of `reference` every time: with operands at
-  // 256-byte and at 16-byte boundaries, alone and beside work of another stream, into memory that
-  // holds NaN, the workspace too, with nothing written around the result; and whether `candidate`, on
-  // random operands, has the same bits each of three times.
+  // Runs both and returns whether `candidate` gave the bits of `reference` every time: with
+  // operands at 256-byte and at 16-byte boundaries, alone and beside work of another stream, into
+  // memory that holds NaN, the workspace too, with nothing written around the result; and whether
+  // `candidate`, on random operands, has the same bits each of three times.
   bool agree(const Run& reference, const Run& candidate);
 
  private:

@@ -2,10 +2,10 @@
 //
 // The descriptors, layouts and the algorithm that cuBLASLt needs are made at a problem's first use
 // and kept. The choice comes from the table of algorithms; for a problem that it lacks, it is the
-// heuristic's first choice. While timing is on (tune() of the backend), the heuristic's candidates, and
-// others that are proved right first, are timed on the operands of the call instead, and the choice is
-// added to the table. So a restart with the same table repeats the same bits. Candidates that add
-// split-K parts with atomics are never taken.
+// heuristic's first choice. While timing is on (tune() of the backend), the heuristic's candidates,
+// and others that are proved right first, are timed on the operands of the call instead, and the
+// choice is added to the table. So a restart with the same table repeats the same bits. Candidates
+// that add split-K parts with atomics are never taken.
 #pragma once
 
 #include <cublasLt.h>
@@ -43,8 +43,8 @@ class Gemm {
 
   AlgorithmTable& table() { return table_; }
   const AlgorithmTable& table() const { return table_; }
-  // With timing on, run(), fused_is_faster() and own_is_faster() time what the table lacks. They wait for the device
-  // then, and they take memory: for a copy of the operands and two results.
+  // With timing on, run(), fused_is_faster() and own_is_faster() time what the table lacks. They
+  // wait for the device then, and they take memory: for a copy of the operands and two results.
   void set_timing(bool timing);
   // How many algorithms timing has found to be fast and wrong.
   int num_refused() const { return num_refused_; }
@@ -55,14 +55,14 @@ class Gemm {
   void run(const GemmProblem& problem, const GemmOperands& operands);
 
   // Returns whether `fused` is faster than `plain` followed by `rest`, which launches on the stream
-  // and must be repeatable. The answer comes from the table or from timing, as algorithms do; else it
-  // is true where cuBLASLt can do `fused` at all.
+  // and must be repeatable. The answer comes from the table or from timing, as algorithms do; else
+  // it is true where cuBLASLt can do `fused` at all.
   bool fused_is_faster(const GemmProblem& fused, const GemmProblem& plain,
                        const GemmOperands& operands, const std::function<void()>& rest);
 
-  // Returns whether a kernel of our own is faster than `other`. Both launch the problem's product with its epilogue on the
-  // stream, and with `sums` also what adds up the columns of the result; both may be repeated. The answer comes from the
-  // table or from timing; else it is true.
+  // Returns whether a kernel of our own is faster than `other`. Both launch the problem's product
+  // with its epilogue on the stream, and with `sums` also what adds up the columns of the result;
+  // both may be repeated. The answer comes from the table or from timing; else it is true.
   bool own_is_faster(const GemmProblem& problem, bool sums, const std::function<void()>& own,
                      const std::function<void()>& other);
 
@@ -103,8 +103,8 @@ class Gemm {
                             const GemmOperands& operands);
   void launch(Plan& plan, const cublasLtMatmulAlgo_t& algorithm, const GemmOperands& operands);
   std::string key_of(const GemmProblem& problem) const;
-  // Only tune() follows the file: what it has not prepared (shorter sequences of a curriculum) gets the
-  // heuristic's first choice, which is the same on all ranks.
+  // Only tune() follows the file: what it has not prepared (shorter sequences of a curriculum) gets
+  // the heuristic's first choice, which is the same on all ranks.
   std::optional<std::string> find_choice(const std::string& key) {
     return timing_ ? table_.find(key) : table_.find_settled(key);
   }

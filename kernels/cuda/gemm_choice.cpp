@@ -82,8 +82,8 @@ bool Gemm::fused_is_faster(const GemmProblem& fused, const GemmProblem& plain,
       known = std::string(1, wins ? '1' : '0');
       table_.add(key, *known);
     }
-    // Where it is timed, the plain product's algorithm gets into the table, too. It counts as in use
-    // in both cases, so that the text of the table does not tell who has timed.
+    // Where it is timed, the plain product's algorithm gets into the table, too. It counts as in
+    // use in both cases, so that the text of the table does not tell who has timed.
     find_choice(key_of(plain));
     if (known) answer = *known == "1";
   }
@@ -166,8 +166,8 @@ void Gemm::set_timing(bool timing) {
   timing_ = timing;
 }
 
-// Returns the algorithm of the same product without `accumulate`, where that has one and it is right
-// here, too. Reading D costs all algorithms the same, so the fastest remains.
+// Returns the algorithm of the same product without `accumulate`, where that has one and it is
+// right here, too. Reading D costs all algorithms the same, so the fastest remains.
 std::optional<cublasLtMatmulAlgo_t> Gemm::find_twin(Plan& plan, const GemmProblem& problem) {
   if (!problem.accumulate || !ExactCheck::covers(problem)) return std::nullopt;
   GemmProblem twin = problem;

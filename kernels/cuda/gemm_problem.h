@@ -15,17 +15,17 @@ enum class Epilogue : uint8_t {
   kBiasGradient,  // bias (n), fp32 = sums of B's columns over k
 };
 
-// Where the matrices of a batch of equal products lie, in elements of their types: columns `ld` apart, and
-// the matrices of one product after those of the one before `stride` apart.
+// Where the matrices of a batch of equal products lie, in elements of their types: columns `ld`
+// apart, and the matrices of one product after those of the one before `stride` apart.
 struct GemmBatch {
   int64_t count = 0;  // 0: one product, whose columns have no padding
   int64_t lda = 0, stride_a = 0, ldb = 0, stride_b = 0, ldd = 0, stride_d = 0;
   bool operator==(const GemmBatch&) const = default;
 };
 
-// D (m,n) = op(A) (m,k) * op(B) (k,n), column-major as in BLAS. With `accumulate`, which needs an fp32
-// D, the product is added to D. A product of fp8 operands is multiplied with their scales, which are
-// numbers on the device.
+// D (m,n) = op(A) (m,k) * op(B) (k,n), column-major as in BLAS. With `accumulate`, which needs an
+// fp32 D, the product is added to D. A product of fp8 operands is multiplied with their scales,
+// which are numbers on the device.
 struct GemmProblem {
   int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;

@@ -1,8 +1,9 @@
 // The search for the fastest algorithm of one product: about a second on an H100.
 //
-// It times the heuristic's candidates and, where they are Hopper's, others of the same kind (wider_set.h):
-// many briefly, the best in turns, and the best of each kind in blocks, where what a candidate draws in
-// power decides its clock. One that the heuristic does not name must first pass an ExactCheck.
+// It times the heuristic's candidates and, where they are Hopper's, others of the same kind
+// (wider_set.h): many briefly, the best in turns, and the best of each kind in blocks, where what a
+// candidate draws in power decides its clock. One that the heuristic does not name must first pass
+// an ExactCheck.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -25,7 +26,8 @@ constexpr size_t kMostScreened = 128, kMostNeighbours = 64;
 constexpr size_t kExpanded = 6;            // whose neighbours are tried
 constexpr size_t kWiderInTurns = 10;       // beside the heuristic's candidates
 constexpr float kSlowestFinalist = 1.08F;  // power has been seen to make up for 5 % of the time
-// A candidate from outside the heuristic's list must win by more than blocks differ from each other.
+// A candidate from outside the heuristic's list must win by more than blocks differ from each
+// other.
 constexpr float kClearWin = 0.99F;
 
 template <typename T>
@@ -243,8 +245,8 @@ bool Gemm::Search::is_right(const Candidate& candidate) {
   return false;
 }
 
-// Returns the best of each kind: the heuristic's or not, of each algorithm, with tiles of one warpgroup
-// or of two.
+// Returns the best of each kind: the heuristic's or not, of each algorithm, with tiles of one
+// warpgroup or of two.
 Gemm::Search::Candidates Gemm::Search::finalists(const Candidates& sorted) {
   using Kind = std::tuple<bool, int, bool>;
   Candidates result;

@@ -27,8 +27,8 @@ class GemmTimer {
   // would outlast what it saves.
   static constexpr float kShortMs = 0.05F;
 
-  // Returns each work's median of `turns` times, the shorter of two. Turns alternate in direction, so that a drifting
-  // clock drifts for all works alike.
+  // Returns each work's median of `turns` times, the shorter of two. Turns alternate in direction,
+  // so that a drifting clock drifts for all works alike.
   std::vector<float> in_turns(const Works& works, int turns);
 
   // Returns each work's mean time at the clock that its own draw of power leaves it: two blocks of
@@ -36,7 +36,8 @@ class GemmTimer {
   // may differ by 5 % here. `call_ms` is about the time of one call.
   std::vector<float> in_blocks(const Works& works, float call_ms);
 
-  // Returns the times in blocks of works that draw enough power for it to matter, else those in turns.
+  // Returns the times in blocks of works that draw enough power for it to matter, else those in
+  // turns.
   std::vector<float> in_turns_or_blocks(const Works& works, int turns);
 
   // Enqueues a pass over memory on any stream.

@@ -4,7 +4,8 @@
 //   dgrad     dinp (I,N) = weight (I,O)   * dout (O,N)
 //   wgrad  dweight (I,O) = inp    (I,N)   * dout (O,N)^T
 // Epilogues compute bias, GELU's derivative and the bias gradient where the product with them is
-// faster than with a kernel after it. On Hopper products of our own compute GELU beside them (products/).
+// faster than with a kernel after it. On Hopper products of our own compute GELU beside them
+// (products/).
 #include "kernels/operations/linear.h"
 
 #include "kernels/cuda/device/check.h"
@@ -59,7 +60,8 @@ bool has_gelu_epilogue(const Tensor& out, Gelu gelu) {
   return gelu == Gelu::kTanh && size_bytes(out.dtype()) == 2 && num_columns(out) % 8 == 0;
 }
 
-// The gradient of fc2's input and GELU's derivative by cuBLASLt, with its epilogue or a kernel after it.
+// The gradient of fc2's input and GELU's derivative by cuBLASLt, with its epilogue or a kernel
+// after it.
 void gelu_backward_input(const Context& context, const LinearGeluBackwardInput& op) {
   const Tensor &dpre = op.dpre, &dout = op.dout, &pre = op.pre;
   const GemmProblem fused = input_gradient_problem(dpre, dout, Epilogue::kDGelu);
@@ -184,7 +186,8 @@ void run(const Context& context, const LinearBackwardWeight& op) {
               memory);
 }
 
-// In BLAS's terms out^T (N,M) = b (K,N)^T * a (K,M): the one form of an fp8 product before Blackwell.
+// In BLAS's terms out^T (N,M) = b (K,N)^T * a (K,M): the one form of an fp8 product before
+// Blackwell.
 void run(const Context& context, const Fp8Product& op) {
   // cuBLASLt 13.1 has no algorithm for a scale that is not aligned, and does not say so.
   require_aligned("fp8_product", {op.out, op.a, op.b, op.bias, op.a_scaling, op.b_scaling});

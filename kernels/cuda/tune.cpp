@@ -1,8 +1,8 @@
 // tune(): times the products of a model once, at start, on operands of its own.
 //
 // Operands are random, because matrix units draw less power and run faster on zeros. They take the
-// memory of one product, twice where other algorithms are checked against the heuristic's, and 160 MiB for
-// passes over memory; all is released before the run allocates its own.
+// memory of one product, twice where other algorithms are checked against the heuristic's, and 160
+// MiB for passes over memory; all is released before the run allocates its own.
 #include <algorithm>
 #include <chrono>
 #include <cmath>

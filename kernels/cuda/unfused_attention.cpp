@@ -12,7 +12,8 @@ using attention::RunFactors;
 using attention::Runs;
 using attention::ScoreBlock;
 
-// The same matrix of several heads, row-major: rows are row_stride elements apart, heads head_stride.
+// The same matrix of several heads, row-major: rows are row_stride elements apart, heads
+// head_stride.
 struct Matrices {
   void* data;
   DType dtype;
@@ -66,7 +67,8 @@ class HeadGroup {
     block.num_queries = static_cast<int>(std::min(sizes_.num_queries, T_ - first_query));
     return block;
   }
-  // Returns a block's matrices of queries and keys: the products, or the numbers of x that replace them.
+  // Returns a block's matrices of queries and keys: the products, or the numbers of x that replace
+  // them.
   Matrices products(const ScoreBlock& block, const float* data) const {
     return {const_cast<float*>(data), DType::kFloat32, block.row_stride, block.head_stride};
   }
@@ -120,8 +122,8 @@ class HeadGroup {
     const int64_t element = (sample_ * T_ * H_ + first_head_) * num_parts * D_;
     return tensor.as<char>() + element * size_bytes(x_);
   }
-  // Returns the first of `num_parts` matrices of each head: in the tensor where rows are aligned, else in a copy
-  // after `parts_before` others.
+  // Returns the first of `num_parts` matrices of each head: in the tensor where rows are aligned,
+  // else in a copy after `parts_before` others.
   Matrices load(const Tensor& tensor, int64_t num_parts, int64_t parts_before) const {
     void* rows = row_of(tensor, num_parts);
     if (!sizes_.packs_heads) return {rows, x_, num_parts * H_ * D_, num_parts * D_};
@@ -170,7 +172,8 @@ void forward_block(cudaStream_t stream, HeadGroup& group, const AttentionForward
                      group.value(), rows, keys);
 }
 
-// The first block that is computed sees all keys, so it assigns the sums over queries and others add to them.
+// The first block that is computed sees all keys, so it assigns the sums over queries and others
+// add to them.
 void backward_block(cudaStream_t stream, HeadGroup& group, const AttentionBackward& args,
                     const ScoreBlock& block) {
   const int64_t rows = block.num_queries, keys = block.num_keys(), first = block.first_query;

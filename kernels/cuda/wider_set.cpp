@@ -15,8 +15,8 @@ constexpr std::array<Tile, 0> kTiles = {};
 #else
 #define TILE(rows, columns) \
   { CUBLASLT_MATMUL_TILE_##rows##x##columns, rows, columns }
-// Tiles of a size that a product of hundreds of them may win with. One side is that of a warpgroup's
-// products, and the sums of larger tiles do not fit into registers.
+// Tiles of a size that a product of hundreds of them may win with. One side is that of a
+// warpgroup's products, and the sums of larger tiles do not fit into registers.
 constexpr Tile kTiles[] = {
     TILE(80, 192),  TILE(80, 256),  TILE(80, 384),  TILE(88, 192),  TILE(88, 256),  TILE(88, 384),
     TILE(96, 128),  TILE(96, 192),  TILE(96, 256),  TILE(96, 384),  TILE(104, 128), TILE(104, 192),
@@ -57,8 +57,8 @@ constexpr uint32_t kLargestCustom = 7;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// The time of the waves of tiles, in no unit: what fills them, what each tile begins and ends with, and
-// what it reads for each of its sums.
+// The time of the waves of tiles, in no unit: what fills them, what each tile begins and ends with,
+// and what it reads for each of its sums.
 double estimate(int64_t m, int64_t n, int64_t k, const Configuration& c, int num_multiprocessors) {
   constexpr double kBeginAndEnd = 128;  // as many sums over k as these cost
   const int64_t blocks = ceil_div(m, c.tile.rows) * ceil_div(n, c.tile.columns) * c.split_k;

@@ -1,9 +1,10 @@
 // The configurations of cuBLASLt's Hopper kernels that are tried beyond the heuristic's list.
 //
-// The heuristic names eight algorithms, and all but one kind of product have the same four tiles among
-// them. The library has several hundred tiles; one that fills the last wave of multiprocessors
-// makes a product up to a third faster (2304 x 2304 in tiles of 384 x 112 is one wave of 126 blocks, in
-// tiles of 256 x 128 one and a quarter). What is here was measured with cuBLASLt 13.1 on an H100.
+// The heuristic names eight algorithms, and all but one kind of product have the same four tiles
+// among them. The library has several hundred tiles; one that fills the last wave of
+// multiprocessors makes a product up to a third faster (2304 x 2304 in tiles of 384 x 112 is one
+// wave of 126 blocks, in tiles of 256 x 128 one and a quarter). What is here was measured with
+// cuBLASLt 13.1 on an H100.
 #pragma once
 
 #include <cstdint>
@@ -31,9 +32,9 @@ struct Configuration {
 
 constexpr bool shares_tiles(uint32_t custom) { return (custom & 4U) != 0; }
 
-// Returns configurations for a product of m x n sums over k, the most promising first: each tile with
-// each way to split k, in one cluster shape and the custom options that suit its size. Whether the
-// library takes them is for its own check to say.
+// Returns configurations for a product of m x n sums over k, the most promising first: each tile
+// with each way to split k, in one cluster shape and the custom options that suit its size. Whether
+// the library takes them is for its own check to say.
 std::vector<Configuration> wider_configurations(int64_t m, int64_t n, int64_t k,
                                                 const std::vector<int>& splits,
                                                 int num_multiprocessors);

@@ -21,8 +21,8 @@
 namespace weft {
 
 // Bernoulli dropout by counter. Whether element e of a tensor is dropped is a function of seed,
-// stream and first_element + e, its index in the *global* tensor. Kept elements are scaled so that the mean
-// stays. The probability is p to 1/131,072; p == 0 costs nothing.
+// stream and first_element + e, its index in the *global* tensor. Kept elements are scaled so that
+// the mean stays. The probability is p to 1/131,072; p == 0 costs nothing.
 struct Dropout {
   float p = 0.0F;
   uint64_t seed = 0;

@@ -1,4 +1,5 @@
-// Single elements of tensors in host memory, as fp32: for checkpoints and checks, which convert few.
+// Single elements of tensors in host memory, as fp32: for checkpoints and checks, which convert
+// few.
 #pragma once
 
 #include <cassert>

@@ -1,8 +1,8 @@
 // IEEE binary16 numbers in host memory. Conversion rounds to the nearest, ties to even; what is too
 // large becomes infinite, and NaN stays NaN.
 //
-// Both conversions compute all cases and choose by masks, so that loops over them become vector code
-// on any processor: neither F16C nor an ARM extension is needed, and all give the same bits.
+// Both conversions compute all cases and choose by masks, so that loops over them become vector
+// code on any processor: neither F16C nor an ARM extension is needed, and all give the same bits.
 // [after F. Giesen, "Half to float done quic", 2012, and its comments]
 #pragma once
 
@@ -35,7 +35,8 @@ struct Float16 {
     const uint32_t magnitude = std::min(any, kTooLarge);
     // Rounding carries into the exponent where it must: from 65,520 on the result is infinite.
     const uint32_t normal = (magnitude - kRebias + 0xfffU + ((magnitude >> 13) & 1U)) >> 13;
-    // The unit in the last place of 0.5F is the smallest subnormal number, so this sum rounds to it.
+    // The unit in the last place of 0.5F is the smallest subnormal number, so this sum rounds to
+    // it.
     const uint32_t subnormal =
         std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5F) - 0x3f000000U;
     const uint32_t number = choose(mask(magnitude < kSmallestNormal), subnormal, normal);

@@ -4,8 +4,8 @@
 //   e4m3  4 bits of exponent, 3 of mantissa, up to 448; no infinity, and one NaN
 //   e5m2  5 bits of exponent, 2 of mantissa, up to 57344; infinities and NaN as in IEEE
 //
-// Conversion rounds to the nearest, ties to even. What is too large becomes the largest number, as it
-// does on GPUs, and NaN stays NaN.
+// Conversion rounds to the nearest, ties to even. What is too large becomes the largest number, as
+// it does on GPUs, and NaN stays NaN.
 #pragma once
 
 #include <algorithm>
@@ -37,8 +37,9 @@ inline uint8_t to_float8(float value, DType dtype) {
   // The unit in the last place of numbers with this exponent; dividing by it is exact.
   const float unit =
       std::bit_cast<float>(static_cast<uint32_t>(exponent - format.mantissa_bits + 127) << 23);
-  // Numbers in the order of their bits are those of the smallest exponent, subnormal ones first, then
-  // those of the next one; a number that is rounded up to the next exponent gets its bits as well.
+  // Numbers in the order of their bits are those of the smallest exponent, subnormal ones first,
+  // then those of the next one; a number that is rounded up to the next exponent gets its bits as
+  // well.
   const int count = static_cast<int>(std::nearbyint(magnitude / unit));
   return sign |
          static_cast<uint8_t>(((exponent - format.min_exponent) << format.mantissa_bits) + count);
@@ -57,9 +58,9 @@ inline float from_float8(uint8_t bits, DType dtype) {
                            exponent + format.min_exponent - format.mantissa_bits);
 }
 
-// Returns the factor that brings `amax` to the largest number of the format over 2^margin, and 1 where
-// there is no such factor: an amax of 0, or one that is not finite. It is at most 2^126, so that its
-// inverse is a normal number.
+// Returns the factor that brings `amax` to the largest number of the format over 2^margin, and 1
+// where there is no such factor: an amax of 0, or one that is not finite. It is at most 2^126, so
+// that its inverse is a normal number.
 inline float fp8_scale(float amax, DType dtype, int64_t margin = 0) {
   if (!(amax > 0.0F) || !std::isfinite(amax)) return 1.0F;
   const float largest = std::ldexp(float8_format(dtype).largest, -static_cast<int>(margin));

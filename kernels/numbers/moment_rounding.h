@@ -1,11 +1,13 @@
-// Adam's moments in bf16 are rounded at random: up with the probability of the part that is cut off, so
-// that the mean is exact. To the nearest, the second moment would stand still, because one step changes it
-// by 1 - beta2, less than half of bf16's spacing. [Gupta et al. 2015, arXiv:1502.02551]
+// Adam's moments in bf16 are rounded at random: up with the probability of the part that is cut
+// off, so that the mean is exact. To the nearest, the second moment would stand still, because one
+// step changes it by 1 - beta2, less than half of bf16's spacing. [Gupta et al. 2015,
+// arXiv:1502.02551]
 //
-// The random numbers are a function of the seed, the step and the element's place in the slices of a
-// tensor-parallel rank, so that ranks which hold the same elements draw the same, and so does a resumed run.
-// Another tensor-parallel size draws others. Four neighbours share a block of
-// Philox4x32-7; the low half of word i is for the first moment of element i, the high half for its second.
+// The random numbers are a function of the seed, the step and the element's place in the slices of
+// a tensor-parallel rank, so that ranks which hold the same elements draw the same, and so does a
+// resumed run. Another tensor-parallel size draws others. Four neighbours share a block of
+// Philox4x32-7; the low half of word i is for the first moment of element i, the high half for its
+// second.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +16,8 @@
 
 namespace weft {
 
-// Returns the numbers for elements 4 * group to 4 * group + 3 of a block of kOptimizerBlock elements.
-// The key differs from that of dropout and initial weights.
+// Returns the numbers for elements 4 * group to 4 * group + 3 of a block of kOptimizerBlock
+// elements. The key differs from that of dropout and initial weights.
 WEFT_HOST_DEVICE inline PhiloxBlock moment_random_numbers(uint64_t seed, int64_t step,
                                                           int32_t block_number, int group) {
   constexpr uint64_t kKeyOfMoments = 0x6d6f6d656e747321U;

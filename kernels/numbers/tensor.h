@@ -8,8 +8,8 @@
 
 namespace weft {
 
-// Storage types. Arithmetic is always fp32 (sums of squares: fp64 on the CPU). The two of 8 bits are
-// those of kernels/numbers/float8.h.
+// Storage types. Arithmetic is always fp32 (sums of squares: fp64 on the CPU). The two of 8 bits
+// are those of kernels/numbers/float8.h.
 enum class DType : uint8_t {
   kFloat32,
   kBFloat16,

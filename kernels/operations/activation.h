@@ -9,8 +9,8 @@ namespace weft {
 
 enum class Gelu { kTanh, kErf };
 
-// Gated linear units: act(gate) * up, where act(x) is x sigmoid(x), x Phi(x) (GELU by erf), max(x, 0)
-// or x. [Shazeer 2020, arXiv:2002.05202]
+// Gated linear units: act(gate) * up, where act(x) is x sigmoid(x), x Phi(x) (GELU by erf), max(x,
+// 0) or x. [Shazeer 2020, arXiv:2002.05202]
 enum class Glu { kNone, kSwiglu, kGeglu, kReglu, kLiglu };
 
 // out = gelu(pre).

@@ -1,5 +1,5 @@
-// Checks of one operation's tensors: those that several operations need, and their words. A tensor "(N,C)" may
-// have more dimensions (kernels/numbers/tensor.h).
+// Checks of one operation's tensors: those that several operations need, and their words. A tensor
+// "(N,C)" may have more dimensions (kernels/numbers/tensor.h).
 #pragma once
 
 #include <cstdint>

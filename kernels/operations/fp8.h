@@ -11,14 +11,15 @@ namespace weft {
 // Turns numbers into fp8: value * scale, rounded to the nearest number of the format, where
 //   value = inp,  gelu(pre) without `inp`,  or inp * gelu'(pre) with both.
 // What is too large becomes the format's largest number. An infinite value becomes NaN, so that it
-// is found in what follows. Products read an operand by rows of the dimension that they sum over, so
-// forward needs other copies than backward. [Micikevicius et al. 2022, arXiv:2209.05433]
+// is found in what follows. Products read an operand by rows of the dimension that they sum over,
+// so forward needs other copies than backward. [Micikevicius et al. 2022, arXiv:2209.05433]
 struct Quantize {
   Tensor rows = {}, transposed = {};  // (N,C), (C,N) fp8 of one format, written; one may be empty
   Tensor value = {};                  // (N,C) x, or empty; written; may be inp's memory
   Tensor column_sums = {};            // (C) fp32, or empty: sums of value over rows
   bool accumulate = true;             // of column_sums
-  // (2) fp32: 1 / scale, which products multiply with, and the scale. On CUDA it is 16-byte aligned.
+  // (2) fp32: 1 / scale, which products multiply with, and the scale. On CUDA it is 16-byte
+  // aligned.
   Tensor scaling = {};
   // The scale is derived from the largest |value| (fp8_scale), and `scaling` is written. Else it is read.
   bool derives_scale = false;
@@ -34,8 +35,8 @@ struct TransposeFp8 {
 };
 
 // out (M,N) = a (M,K) * b (N,K)^T, times both inverse scales, plus bias. This is all products of a
-// linear layer: forward takes inp and weight, the gradient of inp dout and the transposed weight, that
-// of the weight the transposed dout and the transposed inp.
+// linear layer: forward takes inp and weight, the gradient of inp dout and the transposed weight,
+// that of the weight the transposed dout and the transposed inp.
 struct Fp8Product {
   Tensor out = {};                        // (M,N) x, or fp32 where it may accumulate
   Tensor a = {}, b = {};                  // fp8, at most one of them e5m2
@@ -47,11 +48,11 @@ struct Fp8Product {
   bool operator==(const Fp8Product&) const = default;
 };
 
-// Delayed scaling: derives each tensor's next scale from its last amaxes. A row of `states` is {1 / scale,
-// scale, history of amaxes}, perhaps with padding; amaxes[i] is written to place `slot` of the history and
-// becomes 0. The scale follows (fp8_scale) from that amax or, with `uses_maximum`, from the largest in the
-// history, and stays where that is 0. An amax that is not finite counts as 0.
-// [TransformerEngine, DelayedScaling recipe]
+// Delayed scaling: derives each tensor's next scale from its last amaxes. A row of `states` is {1 /
+// scale, scale, history of amaxes}, perhaps with padding; amaxes[i] is written to place `slot` of
+// the history and becomes 0. The scale follows (fp8_scale) from that amax or, with `uses_maximum`,
+// from the largest in the history, and stays where that is 0. An amax that is not finite counts as
+// 0. [TransformerEngine, DelayedScaling recipe]
 struct UpdateFp8Scaling {
   Tensor states = {};  // (n,R) fp32, R >= 2 + history_len
   int64_t history_len = 1;

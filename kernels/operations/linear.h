@@ -35,7 +35,8 @@ struct LinearBackwardWeight {
   bool operator==(const LinearBackwardWeight&) const = default;
 };
 
-// pre = inp * weight^T + bias, and out = gelu(pre) with the bits of GeluForward: fc1 and its activation.
+// pre = inp * weight^T + bias, and out = gelu(pre) with the bits of GeluForward: fc1 and its
+// activation.
 struct LinearGeluForward {
   Tensor out = {}, pre = {};  // (N,O) x, written
   Tensor inp = {};            // (N,I) x
@@ -45,8 +46,8 @@ struct LinearGeluForward {
   bool operator==(const LinearGeluForward&) const = default;
 };
 
-// dpre = (dout * weight) * gelu'(pre): the backward of fc2 into fc1's output. dbias += column sums of dpre,
-// before or after its rounding.
+// dpre = (dout * weight) * gelu'(pre): the backward of fc2 into fc1's output. dbias += column sums
+// of dpre, before or after its rounding.
 struct LinearGeluBackwardInput {
   Tensor dpre = {};    // (N,I) x, written
   Tensor dbias = {};   // (I) fp32, or empty

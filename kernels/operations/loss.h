@@ -20,10 +20,10 @@ struct CrossEntropy {
   bool writes_gradient = false;
 };
 
-// The same over a vocabulary that is sharded over R ranks takes two operations around one all-gather of
-// the statistics. The columns of logits are the words from first_word on; words from vocabulary_size on are
-// left out. The statistics of a row are the largest logit, the sum of exponentials relative to it, and the
-// target's logit (0 where another rank has it).
+// The same over a vocabulary that is sharded over R ranks takes two operations around one
+// all-gather of the statistics. The columns of logits are the words from first_word on; words from
+// vocabulary_size on are left out. The statistics of a row are the largest logit, the sum of
+// exponentials relative to it, and the target's logit (0 where another rank has it).
 struct CrossEntropyStatistics {
   Tensor statistics = {};  // (N,3) fp32, written
   Tensor logits = {};      // (N,Vp/R) x
@@ -43,8 +43,8 @@ struct CrossEntropyGradient {
   bool writes_gradient = false;
 };
 
-// out[b] = sum of losses[b, :] / sum of loss_mask[b, :]: the mean loss of each sample over its unmasked
-// tokens, and 0 for a sample whose tokens are all masked. The order of the sums is fixed.
+// out[b] = sum of losses[b, :] / sum of loss_mask[b, :]: the mean loss of each sample over its
+// unmasked tokens, and 0 for a sample whose tokens are all masked. The order of the sums is fixed.
 struct SampleLosses {
   Tensor out = {};        // (B) fp32, written
   Tensor losses = {};     // (B,T) fp32, as CrossEntropy leaves them

@@ -1,5 +1,5 @@
-// An operation is a struct of named fields (the other headers of this folder). Beside it stand a check of its
-// arguments, a description of its work, and its implementation on each device.
+// An operation is a struct of named fields (the other headers of this folder). Beside it stand a
+// check of its arguments, a description of its work, and its implementation on each device.
 #pragma once
 
 #include <array>
@@ -18,14 +18,14 @@ struct Context;
 
 // Describes an operation by the shapes of its arguments alone: its name and sizes, and its work.
 //
-// FLOPs are those of the matrix products, a multiplication and an addition counted as two; attention
-// counts the causal half of the scores, forward with two products and backward with five [Dao 2023,
-// arXiv:2307.08691]. Where batches have document bounds less is computed, which shapes do not tell.
-// Bytes are the least that must cross the memory bus: each tensor that is read and each that is
-// written counts once, one that is added to twice. Scores that a GPU moves besides, where it has no
-// flash attention for a head size, do not count: such an attention is far from the ceilings. A
-// collective's bytes are those that cross a rank's link in a ring [nccl-tests, doc/PERFORMANCE.md,
-// "bus bandwidth"].
+// FLOPs are those of the matrix products, a multiplication and an addition counted as two;
+// attention counts the causal half of the scores, forward with two products and backward with five
+// [Dao 2023, arXiv:2307.08691]. Where batches have document bounds less is computed, which shapes
+// do not tell. Bytes are the least that must cross the memory bus: each tensor that is read and
+// each that is written counts once, one that is added to twice. Scores that a GPU moves besides,
+// where it has no flash attention for a head size, do not count: such an attention is far from the
+// ceilings. A collective's bytes are those that cross a rank's link in a ring [nccl-tests,
+// doc/PERFORMANCE.md, "bus bandwidth"].
 //
 // The texts are literals.
 struct Operation {
@@ -40,8 +40,9 @@ struct Operation {
 };
 
 // Declares what belongs to an operation:
-// - check() throws std::invalid_argument, which names the operation, the tensor, what it is and what it should
-//   be. Backends call it first, so that a wrong call fails with the same words on each.
+// - check() throws std::invalid_argument, which names the operation, the tensor, what it is and
+//   what it should be. Backends call it first, so that a wrong call fails with the same words on
+//   each.
 // - operation_of() describes it.
 // - cpu::run() and cuda::run() execute it, with arguments that are checked.
 #define WEFT_DECLARE_OPERATION(Op)                \

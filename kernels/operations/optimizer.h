@@ -8,8 +8,8 @@
 
 namespace weft {
 
-// clip[0] = norm = sqrt(sum_of_squares); clip[1] is the factor that clips, min(1, max_norm / (norm + 1e-6)),
-// or 1 where max_norm == 0.
+// clip[0] = norm = sqrt(sum_of_squares); clip[1] is the factor that clips, min(1, max_norm / (norm
+// + 1e-6)), or 1 where max_norm == 0.
 struct ClipCoefficient {
   Tensor clip = {};            // (2) fp32, written
   Tensor sum_of_squares = {};  // (1) fp32
@@ -30,14 +30,14 @@ struct AdamW {
   // formed in fp64 and then used as fp32.
   double lr = 0, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
   int64_t step = 1;  // 1 for the first update (bias correction)
-  // For moments in bf16: the seed of the random numbers, and (n / kOptimizerBlock) int32, the number of
-  // each block in the whole model.
+  // For moments in bf16: the seed of the random numbers, and (n / kOptimizerBlock) int32, the
+  // number of each block in the whole model.
   uint64_t seed = 0;
   Tensor block_numbers;
 };
 
-// param = master, rounded to bf16; remainder = what it lacks of it (kernels/numbers/split_master.h). The number of
-// elements n is a multiple of kOptimizerBlock.
+// param = master, rounded to bf16; remainder = what it lacks of it
+// (kernels/numbers/split_master.h). The number of elements n is a multiple of kOptimizerBlock.
 struct SplitMasters {
   Tensor param = {};      // (n) bf16, written
   Tensor remainder = {};  // remainder_bytes(n) uint8, written

@@ -21,8 +21,8 @@ struct SumOfSquares {
   Tensor inp = {};  // (n) fp32
 };
 
-// The distance of a product from another one of the same operands: out = {sum of (value - reference)^2, sum
-// of reference^2}, plus out where `accumulate`.
+// The distance of a product from another one of the same operands: out = {sum of (value -
+// reference)^2, sum of reference^2}, plus out where `accumulate`.
 struct SquaredError {
   Tensor out = {};                    // (2) fp32
   Tensor value = {}, reference = {};  // x, of one shape

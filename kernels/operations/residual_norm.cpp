@@ -10,7 +10,8 @@ namespace weft {
 
 namespace {
 
-// Returns the type that the residual stream may have: that of `tensor` if it is fp32, else the model's.
+// Returns the type that the residual stream may have: that of `tensor` if it is fp32, else the
+// model's.
 DType stream_type(const Tensor& tensor, DType x) {
   return tensor.dtype() == DType::kFloat32 ? DType::kFloat32 : x;
 }

@@ -8,8 +8,8 @@
 
 namespace weft {
 
-// An output in fp8, beside the one in x or instead of it: the numbers as they are stored in x, rounded as
-// Quantize (kernels/operations/fp8.h) rounds them, with a scale that is there before.
+// An output in fp8, beside the one in x or instead of it: the numbers as they are stored in x,
+// rounded as Quantize (kernels/operations/fp8.h) rounds them, with a scale that is there before.
 struct Fp8Output {
   Tensor rows = {};     // (N,C) e4m3, written
   Tensor scaling = {};  // (2) fp32, read: Quantize's
@@ -23,9 +23,10 @@ struct Fp8Output {
 // 1 / sqrt(mean of the squares + epsilon), and `mean` is empty. [Zhang & Sennrich 2019,
 // arXiv:1910.07467]
 // Without `residual` the sum begins with the branch (the embedding). Without `branch` residual_out
-// is empty and `residual` itself is normalised. Without `weight` there is the sum alone, and normed,
-// mean, rstd and bias are empty (the end of a pipeline stage). Under tensor parallelism the branch
-// is already summed over ranks, so that its bias counts once. [Ba et al. 2016, arXiv:1607.06450]
+// is empty and `residual` itself is normalised. Without `weight` there is the sum alone, and
+// normed, mean, rstd and bias are empty (the end of a pipeline stage). Under tensor parallelism the
+// branch is already summed over ranks, so that its bias counts once. [Ba et al. 2016,
+// arXiv:1607.06450]
 struct ResidualNormForward {
   Tensor normed = {};           // (N,C) x, written; may be empty where there is normed_fp8
   Fp8Output normed_fp8 = {};    // or empty; on CUDA x is bf16

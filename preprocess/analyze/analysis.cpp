@@ -15,13 +15,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The caller hears of the progress after so many samples: those of 2048 tokens are 128 MiB of tokens, a
-// fraction of a second on all cores.
+// The caller hears of the progress after so many samples: those of 2048 tokens are 128 MiB of
+// tokens, a fraction of a second on all cores.
 constexpr int64_t kSamplesPerPiece = 1 << 15;
 constexpr int64_t kSamplesPerTask = 64;
 
-// The largest id decides how much memory counting takes. The largest vocabularies that are known have a million
-// tokens; a larger id is of a damaged file, or of one that holds no tokens.
+// The largest id decides how much memory counting takes. The largest vocabularies that are known
+// have a million tokens; a larger id is of a damaged file, or of one that holds no tokens.
 constexpr uint32_t kMaxTokenId = (1 << 22) - 1;
 
 // Reads samples; each thread needs its own.
@@ -96,8 +96,8 @@ class Analysis {
   }
 
  private:
-  // Calls use(sample, object) for all samples of [first, last), where each thread has the object of its own
-  // that make(number of the thread) returns.
+  // Calls use(sample, object) for all samples of [first, last), where each thread has the object of
+  // its own that make(number of the thread) returns.
   template <typename Make, typename Use>
   void for_each_sample(int64_t first, int64_t last, bool with_parts, const Make& make,
                        const Use& use) {

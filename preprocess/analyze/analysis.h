@@ -1,5 +1,5 @@
-// Takes metrics of all samples of a training set, on all cores. The values lie in memory until they are
-// written: a run that is killed leaves no values and begins anew.
+// Takes metrics of all samples of a training set, on all cores. The values lie in memory until they
+// are written: a run that is killed leaves no values and begins anew.
 #pragma once
 
 #include <filesystem>
@@ -34,9 +34,9 @@ struct AnalysisProgress {
   bool is_counting = false;  // the pass before vocab_rarity
 };
 
-// Writes the folders of the metrics and returns their stamps. Calls `report` now and then, which may throw
-// to end the analysis. Throws std::runtime_error for a token id below 0 or of 2^22 and more (the counts of
-// tokens take memory up to the largest one), and what metrics throw.
+// Writes the folders of the metrics and returns their stamps. Calls `report` now and then, which
+// may throw to end the analysis. Throws std::runtime_error for a token id below 0 or of 2^22 and
+// more (the counts of tokens take memory up to the largest one), and what metrics throw.
 std::vector<nlohmann::ordered_json> analyze_samples(
     const BlendedDataset& samples, const AnalysisOptions& options,
     const std::function<void(const AnalysisProgress&)>& report);

@@ -1,4 +1,5 @@
-// weft-data analyze takes metrics of all samples of a training set, by which a curriculum draws them.
+// weft-data analyze takes metrics of all samples of a training set, by which a curriculum draws
+// them.
 #include "preprocess/analyze/analyze_command.h"
 
 #include <fmt/format.h>
@@ -161,8 +162,8 @@ class AnalyzeCommand final : public Command {
     }
   }
 
-  // Returns true if the metric has been taken of these samples before, and its files are whole. Throws if it has
-  // been of others, unless these may be replaced.
+  // Returns true if the metric has been taken of these samples before, and its files are whole.
+  // Throws if it has been of others, unless these may be replaced.
   bool is_there(const MetricRequest& metric, const BlendedDataset& samples,
                 const SampleOrder& order) const {
     std::optional<Json> stamp;

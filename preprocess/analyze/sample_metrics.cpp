@@ -44,8 +44,8 @@ class VocabRarity final : public SampleMetric {
   const std::vector<double>& rarities_;
 };
 
-// Returns the mean of a value of documents over the tokens of a sample, rounded down. A document may have more than
-// 2^32 tokens, so that sums need more than 64 bits.
+// Returns the mean of a value of documents over the tokens of a sample, rounded down. A document
+// may have more than 2^32 tokens, so that sums need more than 64 bits.
 template <typename ValueOf>
 int64_t mean_over_tokens(const MeasuredSample& sample, const ValueOf& value_of) {
   __extension__ using Wide = __int128;

@@ -1,5 +1,5 @@
-// weft-data verify checks that a dataset and what stands beside it is what was written; weft-data repair
-// makes a lost or damaged .idx again; weft-data merge makes one dataset of several.
+// weft-data verify checks that a dataset and what stands beside it is what was written; weft-data
+// repair makes a lost or damaged .idx again; weft-data merge makes one dataset of several.
 #include <fmt/format.h>
 
 #include <chrono>

@@ -1,5 +1,5 @@
-// Makes the sub-commands of weft-data: each is its options, and one call into a lower room. Those of
-// weft-data inspect stand in preprocess/inspect/commands.
+// Makes the sub-commands of weft-data: each is its options, and one call into a lower room. Those
+// of weft-data inspect stand in preprocess/inspect/commands.
 #pragma once
 
 #include <memory>

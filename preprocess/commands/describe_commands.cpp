@@ -1,5 +1,5 @@
-// weft-data info prints what a dataset holds; weft-data report shows what it is made of, and what in it
-// looks wrong.
+// weft-data info prints what a dataset holds; weft-data report shows what it is made of, and what
+// in it looks wrong.
 #include <fmt/format.h>
 
 #include <algorithm>

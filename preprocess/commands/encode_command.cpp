@@ -25,7 +25,8 @@ namespace {
 // together.
 constexpr size_t kChunkBytes = 1 << 20;
 
-// Cuts only where the pattern allows it: the ids of the chunks in order are those of the whole text.
+// Cuts only where the pattern allows it: the ids of the chunks in order are those of the whole
+// text.
 std::vector<std::string_view> cut_between_pieces(std::string_view text,
                                                  const SplitPattern& pattern) {
   std::vector<std::string_view> chunks;

@@ -22,8 +22,8 @@ struct FoundVocabulary {
 // load_vocabulary() throws; StoppedBySignal soon after a signal that asks to stop.
 FoundVocabulary find_or_download_vocabulary(const VocabularyOptions& given);
 
-// Makes a folder for a vocabulary, and those above it. Throws std::system_error whose message begins
-// with `option`.
+// Makes a folder for a vocabulary, and those above it. Throws std::system_error whose message
+// begins with `option`.
 void make_folder(const std::filesystem::path& folder, const std::string& option);
 
 }  // namespace weft

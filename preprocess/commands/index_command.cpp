@@ -1,5 +1,5 @@
-// weft-data index builds the sample indexes of a training run before it starts, as weft-train does by
-// itself, and prints what there is.
+// weft-data index builds the sample indexes of a training run before it starts, as weft-train does
+// by itself, and prints what there is.
 #include <fmt/format.h>
 
 #include <chrono>

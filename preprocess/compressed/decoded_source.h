@@ -20,7 +20,8 @@ struct DecodeOptions {
   DecoderLimits decoder{};
 };
 
-// The plain or decompressed bytes of `raw`, by its first bytes. Messages call it `name`. Waits for the first bytes.
+// The plain or decompressed bytes of `raw`, by its first bytes. Messages call it `name`. Waits for
+// the first bytes.
 std::unique_ptr<ByteSource> decode(std::unique_ptr<ByteSource> raw, const std::string& name,
                                    const DecodeOptions& options = {});
 

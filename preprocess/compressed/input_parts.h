@@ -1,4 +1,5 @@
-// The parts of an input, that is where its decoding may begin, and the limits of the search for them.
+// The parts of an input, that is where its decoding may begin, and the limits of the search for
+// them.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// The interface of all decoders: a stream of compressed bytes goes in piece by piece, text comes out.
+// The interface of all decoders: a stream of compressed bytes goes in piece by piece, text comes
+// out.
 #pragma once
 
 #include <algorithm>
@@ -52,8 +53,8 @@ class StreamDecoder {
   virtual std::string format() const = 0;
 };
 
-// Calls run() with `in` and `out` in a library's `stream`, as much of them as its 32-bit counters can
-// take, and says how far it came.
+// Calls run() with `in` and `out` in a library's `stream`, as much of them as its 32-bit counters
+// can take, and says how far it came.
 template <typename LibraryStream, typename Run>
 StreamDecoder::Step run_library(LibraryStream& stream, std::string_view in, std::span<char> out,
                                 Run run) {

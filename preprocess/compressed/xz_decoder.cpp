@@ -69,8 +69,8 @@ class XzDecoder final : public StreamDecoder {
     }
   }
 
-  // The decoder with threads does not tell what a block needs, so one without reads the header of the
-  // first block; a later one may need more than that.
+  // The decoder with threads does not tell what a block needs, so one without reads the header of
+  // the first block; a later one may need more than that.
   int64_t needed_bytes() const {
     if (limits_.num_threads == 1) return static_cast<int64_t>(lzma_memusage(&stream_));
     lzma_stream probe = LZMA_STREAM_INIT;

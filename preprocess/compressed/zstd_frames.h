@@ -6,8 +6,8 @@
 
 namespace weft {
 
-// Fills in the parts of a zstd file: frames at least `limits.min_part_bytes` apart. Skippable frames
-// belong to the part before. Three ways, in this order:
+// Fills in the parts of a zstd file: frames at least `limits.min_part_bytes` apart. Skippable
+// frames belong to the part before. Three ways, in this order:
 //  - the seek table of the seekable format (zstd contrib/seekable_format), if its sizes add up to
 //    the file's and a frame's magic number stands where each part would begin;
 //  - pzstd's hints (a skippable frame with the next frame's size), each if a magic number or the

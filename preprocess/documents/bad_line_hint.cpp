@@ -29,8 +29,8 @@ constexpr const char* kUtf16 = "convert it first (iconv -f UTF-16 -t UTF-8 FILE)
 constexpr const char* kUtf32 = "convert it first (iconv -f UTF-32 -t UTF-8 FILE)";
 constexpr const char* kFetchFile = "fetch the file itself";
 
-// Lists what people have instead of JSON lines, by the first bytes. The longer one of two that begin
-// alike comes first.
+// Lists what people have instead of JSON lines, by the first bytes. The longer one of two that
+// begin alike comes first.
 constexpr FileKind kFileKinds[] = {
     {0, "PAR1"sv, "a Parquet file", kPandas},
     {0, "ARROW1"sv, "an Arrow file", kArrow},

@@ -1,6 +1,6 @@
 // Says what a line that is no document seems to be instead, and what to do about it: the last part
-// of its message. Corpora come as Parquet, as one JSON array, zipped, in UTF-16 or under other keys;
-// people who try that should learn it from the first message.
+// of its message. Corpora come as Parquet, as one JSON array, zipped, in UTF-16 or under other
+// keys; people who try that should learn it from the first message.
 #pragma once
 
 #include <string>

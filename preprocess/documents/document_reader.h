@@ -1,5 +1,5 @@
-// The seam between bytes and documents: one kind of input has lines of JSON, another may have rows of
-// a table. What is made of the texts is the same for all of them (tokenize_chunk.h).
+// The seam between bytes and documents: one kind of input has lines of JSON, another may have rows
+// of a table. What is made of the texts is the same for all of them (tokenize_chunk.h).
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,8 @@
 
 namespace weft {
 
-// Takes a string under a key: valid UTF-8, there during the call. Returns false if it wants no more.
+// Takes a string under a key: valid UTF-8, there during the call. Returns false if it wants no
+// more.
 using UseText = std::function<bool(std::string_view text)>;
 
 // Gives the documents of a chunk one after another. Reuses its memory: one per thread.

@@ -8,7 +8,8 @@
 //   - a lone surrogate escape is accepted. Python cannot encode it; here it becomes U+FFFD and is
 //     counted.
 // This is the definition of what a line means. It is plain rather than fast: simdjson reads the
-// lines that have none of these peculiarities (json_line.h). Differences from Python: README, "Decisions".
+// lines that have none of these peculiarities (json_line.h). Differences from Python: README,
+// "Decisions".
 #pragma once
 
 #include <cstdint>
@@ -44,7 +45,8 @@ class ExactJsonLine {
 
   std::vector<std::string> keys_;
   std::vector<OriginPath> origin_paths_;
-  // Values as they stand in the line, "" where it has none: by key, and by the first key of each path.
+  // Values as they stand in the line, "" where it has none: by key, and by the first key of each
+  // path.
   std::vector<std::string_view> values_, origin_values_;
   std::string text_buffer_;  // without escapes
   int64_t num_replaced_surrogates_ = 0;

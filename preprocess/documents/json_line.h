@@ -39,7 +39,8 @@ class JsonLineParser {
   // Calls use() for the string under a key, or for those of its list in order. Ends, and returns
   // false, where use() does.
   bool each_text(size_t key_idx, const UseText& use);
-  // The origin that the document names, by the first origin path with a string that names something.
+  // The origin that the document names, by the first origin path with a string that names
+  // something.
   Origin origin() const;
   // Lone surrogates that were replaced in the texts of the last line so far.
   int64_t num_replaced_surrogates() const { return is_dom_ ? 0 : exact_.num_replaced_surrogates(); }

@@ -19,12 +19,12 @@ constexpr size_t kMaxOriginTextBytes = 4096;
 // without user, port, dots at its end and a leading "www."; "file://" and such without a host.
 // Otherwise the string, up to a zero byte.
 //
-// A text that does not fit is cut between characters and marked by an ellipsis (U+2026): a host keeps its
-// end, which is the part that was registered, anything else its beginning.
+// A text that does not fit is cut between characters and marked by an ellipsis (U+2026): a host
+// keeps its end, which is the part that was registered, anything else its beginning.
 Origin origin_of(std::string_view value);
 
-// The places where corpora have it, in the order in which --origin-key auto looks: an address first,
-// the name of a corpus or a part of it where there is none.
+// The places where corpora have it, in the order in which --origin-key auto looks: an address
+// first, the name of a corpus or a part of it where there is none.
 inline constexpr std::string_view kAutoOriginPaths[] = {
     "url",                           // C4, mC4, FineWeb, CulturaX, RedPajama 2, DCLM, Wikipedia
     "meta.url",                      // RedPajama

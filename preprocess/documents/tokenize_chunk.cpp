@@ -49,8 +49,8 @@ void ChunkTokenizer::tokenize(DocumentReader& documents, Batch& result) {
   }
 }
 
-// A line is a document under every key or under none: a line that turns out to be bad leaves nothing
-// behind.
+// A line is a document under every key or under none: a line that turns out to be bad leaves
+// nothing behind.
 template <typename Id>
 LineOutcome ChunkTokenizer::append_document(DocumentReader& document, Batch& result) {
   for (size_t k = 0; k < marks_.size(); ++k) {
@@ -73,8 +73,8 @@ LineOutcome ChunkTokenizer::append_document(DocumentReader& document, Batch& res
 }
 
 // Tokenizes every text of one key on its own; one without tokens leaves no sequence. False if the
-// special token is in a text and must not be: it is looked for here as well, so that any other error
-// of the tokenizer stays an error of the program.
+// special token is in a text and must not be: it is looked for here as well, so that any other
+// error of the tokenizer stays an error of the program.
 template <typename Id>
 bool ChunkTokenizer::append_texts(DocumentReader& document, size_t key_idx, Batch::Output& output) {
   const bool refuses_special = rules_.special_tokens == SpecialTokens::kError;

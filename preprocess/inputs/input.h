@@ -45,7 +45,8 @@ class Input {
   // All that follows is for an input that was looked at, and thread-safe.
   const InputIdentity& identity() const { return identity_; }
   const InputLayout& layout() const { return layout_; }
-  // True if it is no longer what it was when it was looked at, as far as can be told without reading.
+  // True if it is no longer what it was when it was looked at, as far as can be told without
+  // reading.
   virtual bool has_changed() const { return false; }
   // The plain bytes of the range [begin, end) of the file: both are part begins of the layout, or
   // anything where that can be cut anywhere; `end` is < 0 for the end, wherever that is. Throws as

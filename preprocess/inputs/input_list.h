@@ -1,5 +1,5 @@
-// All inputs of a command: the object for each name that was given, and what is wrong with the names
-// as a whole.
+// All inputs of a command: the object for each name that was given, and what is wrong with the
+// names as a whole.
 #pragma once
 
 #include <atomic>
@@ -17,14 +17,14 @@ using Inputs = std::vector<std::shared_ptr<Input>>;
 std::shared_ptr<Input> make_input(const std::string& name, bool allow_http = false);
 Inputs make_inputs(const std::vector<std::string>& names, bool allow_http = false);
 
-// Looks at an input, and opens all of it. The format is found by the first bytes, never by the name;
-// but a file of a compressed format's name that is too short to be one is refused
+// Looks at an input, and opens all of it. The format is found by the first bytes, never by the
+// name; but a file of a compressed format's name that is too short to be one is refused
 // (std::runtime_error).
 std::unique_ptr<ByteSource> open_input(const std::string& name, const std::atomic<bool>& cancelled,
                                        const DecodeOptions& options = {});
 
-// Throws std::system_error that names all inputs that are missing (or else: all that are folders, or
-// may not be read), so that a run does not learn of the last one after hours. Asks no server.
+// Throws std::system_error that names all inputs that are missing (or else: all that are folders,
+// or may not be read), so that a run does not learn of the last one after hours. Asks no server.
 void check_can_be_opened(const Inputs& inputs);
 
 // Says what is wrong with the inputs as a whole: there is none, or standard input is among them

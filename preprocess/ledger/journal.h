@@ -2,9 +2,9 @@
 //
 //   16 hex digits, a space, a text, "\n"          XXH3-64 of the text
 //
-// The first line is the run's identity, as JSON. The text of every other line is the progress of one
-// task: a LedgerRequest::Durable as ledger_messages.h writes it, in hex digits. The last line of a task
-// counts. A torn last line, as a power cut leaves it, is dropped.
+// The first line is the run's identity, as JSON. The text of every other line is the progress of
+// one task: a LedgerRequest::Durable as ledger_messages.h writes it, in hex digits. The last line
+// of a task counts. A torn last line, as a power cut leaves it, is dropped.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ class Journal {
     // A line is damaged though whole ones follow, which are not believed. A torn end is no damage.
     bool is_damaged = false;
   };
-  // Returns nothing if there is no journal, or none with a whole first line. Throws std::system_error;
-  // std::runtime_error if it is not one of this version.
+  // Returns nothing if there is no journal, or none with a whole first line. Throws
+  // std::system_error; std::runtime_error if it is not one of this version.
   static std::optional<Content> read(const std::filesystem::path& path);
 
   // Begins a journal, or goes on with one that has this identity.

@@ -5,10 +5,10 @@
 //                           |                                                           +-> done
 //   all of them ------------+--> .idx of ranges of tasks --> .sources and .idx ---------+
 //
-// Nearly all bytes are in .bin, so that little is left to do behind the last task. Each task's place
-// says where the offsets of its sequences begin: ranges of the index need nothing from each other.
-// Blocks are hashed for the .checksums and compared in one go, so that what the .checksums say of a
-// dataset is what its tasks wrote.
+// Nearly all bytes are in .bin, so that little is left to do behind the last task. Each task's
+// place says where the offsets of its sequences begin: ranges of the index need nothing from each
+// other. Blocks are hashed for the .checksums and compared in one go, so that what the .checksums
+// say of a dataset is what its tasks wrote.
 #pragma once
 
 #include <array>

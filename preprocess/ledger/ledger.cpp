@@ -144,8 +144,8 @@ void Ledger::note_durable(const LedgerRequest::Durable& durable) {
   ++num_done_;
 }
 
-// How many more tasks `rank` may be given: with those it reads, 1/num_ranks of all that are not read
-// to their ends, rounded up. So a rank that reads nothing is given one if there is one.
+// How many more tasks `rank` may be given: with those it reads, 1/num_ranks of all that are not
+// read to their ends, rounded up. So a rank that reads nothing is given one if there is one.
 int64_t Ledger::fair_share(int rank) {
   return (num_unread_ + limits_.num_ranks - 1) / limits_.num_ranks - num_reading_[rank];
 }

@@ -1,5 +1,5 @@
-// The books of a run: which rank reads which task, where its documents go in the output, and what is
-// done. No files, threads or clocks. One thread at a time.
+// The books of a run: which rank reads which task, where its documents go in the output, and what
+// is done. No files, threads or clocks. One thread at a time.
 #pragma once
 
 #include <algorithm>
@@ -26,8 +26,9 @@ class Ledger {
     int64_t max_output_bytes = INT64_MAX;
     std::vector<bool> is_compressed{};  // by input; empty: none is
     // Documents that are read behind a task that is not read to its end yet may have to be spilled.
-    // No more tasks are handed out than may lie in spill files of so many bytes; only the first task
-    // that is not read is given to any rank that asks. `output_bytes` is an estimate for each task.
+    // No more tasks are handed out than may lie in spill files of so many bytes; only the first
+    // task that is not read is given to any rank that asks. `output_bytes` is an estimate for each
+    // task.
     int64_t max_spill_bytes = INT64_MAX;
     std::vector<int64_t> output_bytes{};
     // There are last passes, over these files: complete_last_passes() is to be called.
@@ -111,8 +112,8 @@ class Ledger {
   std::vector<std::string> input_names_;
   Limits limits_;
   std::vector<State> states_;
-  // The offsets of all tasks up to the first one whose counts are not known, and in the end one more:
-  // where the last task ends.
+  // The offsets of all tasks up to the first one whose counts are not known, and in the end one
+  // more: where the last task ends.
   std::vector<TaskOffset> offsets_;
   int64_t next_task_ = 0;                    // tasks before it were handed out, or were done before
   std::map<int, int64_t> num_reading_;       // by rank: tasks that it reads

@@ -10,11 +10,11 @@
 //   alive     ->             every few seconds, whatever else a rank does
 //             <-   alive
 //
-// A thread in each process makes all calls of MPI from the constructor to end(); requests, and signs
-// of life, so pass while the other threads work. If one rank fails, all end with its exit code. A
-// rank that is silent for longer than the peer timeout is named: rank 0 lets the others save what
-// they have done, then all processes are aborted with exit code 13. Time in which a process itself
-// did not run, such as a suspended job's, is not counted as silence of others.
+// A thread in each process makes all calls of MPI from the constructor to end(); requests, and
+// signs of life, so pass while the other threads work. If one rank fails, all end with its exit
+// code. A rank that is silent for longer than the peer timeout is named: rank 0 lets the others
+// save what they have done, then all processes are aborted with exit code 13. Time in which a
+// process itself did not run, such as a suspended job's, is not counted as silence of others.
 #pragma once
 
 #include <chrono>
@@ -74,8 +74,8 @@ class RunRanks final : public LedgerLink {
 
   // For the other ranks, in this order.
 
-  // Waits until there is work, and returns what serve() was given; nothing if the run has ended well
-  // without this rank. Throws RunFailed and RankStopped as above.
+  // Waits until there is work, and returns what serve() was given; nothing if the run has ended
+  // well without this rank. Throws RunFailed and RankStopped as above.
   std::optional<std::string> wait_for_work(const std::string& identity,
                                            const StopRequested& stop_requested);
   LedgerReply exchange(const LedgerRequest& request) override;

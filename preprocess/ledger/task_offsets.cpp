@@ -1,5 +1,6 @@
-// The part of the ledger that is about order: where the documents of a task go, which is known as soon
-// as all tasks before it are counted, and then the lines and bytes of its bad lines and failures.
+// The part of the ledger that is about order: where the documents of a task go, which is known as
+// soon as all tasks before it are counted, and then the lines and bytes of its bad lines and
+// failures.
 #include <algorithm>
 #include <utility>
 

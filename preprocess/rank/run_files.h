@@ -44,8 +44,8 @@ class RunFiles {
   // Writes a batch to this process's spill file of the task, at `offset_bytes`.
   void spill(int64_t task, int64_t offset_bytes, const std::vector<Batch::Output>& outputs);
   static int64_t spill_size(const std::vector<Batch::Output>& outputs);
-  // Writes what the spill files hold to its place, behind `offset`. Throws std::runtime_error if one
-  // does not hold whole batches.
+  // Writes what the spill files hold to its place, behind `offset`. Throws std::runtime_error if
+  // one does not hold whole batches.
   void unspill(int64_t task, const std::vector<SpillFile>& spill, const TaskOffset& offset,
                int32_t input_idx);
   // Closes this process's spill file of a task: nothing more will be written to it.
@@ -62,8 +62,9 @@ class RunFiles {
   // Makes what was written before the call survive a power cut.
   void sync();
 
-  // When every task is at its place: gives dataset `k` its sizes, and writes and syncs what does not
-  // come from tasks. What is left to do are the last passes (last_pass_work.h). May be repeated.
+  // When every task is at its place: gives dataset `k` its sizes, and writes and syncs what does
+  // not come from tasks. What is left to do are the last passes (last_pass_work.h). May be
+  // repeated.
   DatasetFrame prepare(size_t k, const DatasetCounts& total,
                        const std::vector<std::string>& input_names,
                        const InputParts& input_parts = {});

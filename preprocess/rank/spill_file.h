@@ -56,8 +56,9 @@ class SpillReader {
   bool at_end() const { return position_ == num_bytes_; }
 
   // Writes one key's part of a batch to its place behind `before`, the tokens a few megabytes at a
-  // time, and leaves everything but the tokens in `output`, of which the sources are not written yet. Returns what it holds. Throws
-  // std::runtime_error if the file does not hold whole batches; std::system_error.
+  // time, and leaves everything but the tokens in `output`, of which the sources are not written
+  // yet. Returns what it holds. Throws std::runtime_error if the file does not hold whole batches;
+  // std::system_error.
   DatasetCounts copy(const DatasetCounts& before, SharedPairWriter& pair, Batch::Output& output);
 
  private:

@@ -1,5 +1,5 @@
-// The spilled part of a task in the hands of a rank: documents whose place in the output was not known
-// when they were tokenized. Bookkeeping only.
+// The spilled part of a task in the hands of a rank: documents whose place in the output was not
+// known when they were tokenized. Bookkeeping only.
 //
 //   batch without a place -> given a place in this process's spill file -> on disk
 //   all on disk, and the task's offset known -> copied to their places -> not needed any more

@@ -27,8 +27,9 @@ double expansion_of(const std::string& format) {
   return 1;
 }
 
-// True if the file system has fewer inodes left than a run makes files; some of a run that failed are
-// removed before this is asked. File systems without such a limit (Btrfs) report 0 inodes in all.
+// True if the file system has fewer inodes left than a run makes files; some of a run that failed
+// are removed before this is asked. File systems without such a limit (Btrfs) report 0 inodes in
+// all.
 bool lacks_inodes(const fs::path& folder) {
   constexpr fsfilcnt_t kFilesOfRun = 16;
   struct statvfs status {};
@@ -36,8 +37,8 @@ bool lacks_inodes(const fs::path& folder) {
          status.f_favail < kFilesOfRun;
 }
 
-// Counts the bytes of finished places: what is spilled needs its room in the output all the same, and
-// files have holes where others are yet to write.
+// Counts the bytes of finished places: what is spilled needs its room in the output all the same,
+// and files have holes where others are yet to write.
 int64_t bytes_in(const fs::path& folder) {
   int64_t sum = 0;
   std::error_code error;

@@ -26,8 +26,9 @@ std::vector<int64_t> estimated_task_bytes(const WorkPlan& plan, TokenType type);
 
 // 60 tasks of plain text: so many threads can be ahead of one that is slow, on any disk.
 inline constexpr int64_t kLeastSpillLimitBytes = int64_t{1} << 30;
-// Returns how much may lie in spill files at a time: half of what `need_bytes` leave free beside what is in
-// `work_folder`, but at least kLeastSpillLimitBytes. No limit if the file system does not say.
+// Returns how much may lie in spill files at a time: half of what `need_bytes` leave free beside
+// what is in `work_folder`, but at least kLeastSpillLimitBytes. No limit if the file system does
+// not say.
 int64_t spill_limit_bytes(const std::filesystem::path& work_folder, int64_t need_bytes);
 // Returns the most that can come to lie there: all tasks but the first, or the limit.
 int64_t most_spilled_bytes(const std::vector<int64_t>& task_bytes, int64_t limit_bytes);

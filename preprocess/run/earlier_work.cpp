@@ -25,8 +25,8 @@ bool holds_documents(const Journal::Content& work) {
                      [](const auto& task) { return task.second.counts.totals.num_documents > 0; });
 }
 
-// True for the hash of this run, or of one with another --origin-key if none was given: --report asks for
-// origins, and need not make a dataset again.
+// True for the hash of this run, or of one with another --origin-key if none was given: --report
+// asks for origins, and need not make a dataset again.
 bool is_hash_of_finished(const PlannedRun& run, const std::string& hash) {
   if (hash == run.hash) return true;
   if (!run.config.is_origin_key_default) return false;
@@ -62,9 +62,9 @@ void drop_work_of_others(const PlannedRun& run, const Journal::Content& work) {
   run.events.on_note("the work in " + run.folder.string() + " is dropped: " + differs.text);
 }
 
-// Says what is wrong with the files of dataset `k`, of which some have their names already; nothing if
-// they are those that the run has written. Their bytes say so wherever they lie: network file systems
-// may number files anew at each mount, and set their times after the last write.
+// Says what is wrong with the files of dataset `k`, of which some have their names already; nothing
+// if they are those that the run has written. Their bytes say so wherever they lie: network file
+// systems may number files anew at each mount, and set their times after the last write.
 std::optional<std::string> find_difference(const PlannedRun& run, size_t k) {
   const auto path_of = [&](const std::string& suffix) {
     const fs::path unfinished = RunFiles::path_in(run.folder, k, suffix);
@@ -100,7 +100,8 @@ std::optional<std::string> find_difference(const PlannedRun& run, size_t k) {
 }
 
 // Says why the commit that was interrupted cannot be carried on: something has a name that it would
-// give, or is not there any more. --overwrite allowed to replace what stood there when the commit began.
+// give, or is not there any more. --overwrite allowed to replace what stood there when the commit
+// began.
 std::optional<std::string> find_obstacle(const PlannedRun& run) {
   const bool may_replace = run.config.overwrite;
   if (may_replace && !has_begun_renaming(run.folder)) return std::nullopt;

@@ -23,8 +23,8 @@ std::optional<std::vector<OutputReport>> find_finished(const PlannedRun& run);
 // Throws std::invalid_argument if a dataset that is there would be lost.
 void check_outputs_are_free(const PlannedRun& run);
 
-// The unfinished work of this run; other work is removed. Throws std::invalid_argument for work that
-// may be wanted.
+// The unfinished work of this run; other work is removed. Throws std::invalid_argument for work
+// that may be wanted.
 std::optional<Journal::Content> find_work(const PlannedRun& run);
 
 // True if a run after this one, which has failed, can go on with the work in the folder.

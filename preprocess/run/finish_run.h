@@ -7,8 +7,8 @@
 //   weft-commit 3 HASH         the run's hash (run_identity.h), which says what the names are
 //
 //   1. Where PREFIX.work/K.idx is there, an .idx of the K-th dataset's name is an old one: removed.
-//   2. Every file of the K-th dataset that is in PREFIX.work gets its name; the .idx of all datasets
-//      come last, since an .idx says that its pair is complete.
+//   2. Every file of the K-th dataset that is in PREFIX.work gets its name; the .idx of all
+//      datasets come last, since an .idx says that its pair is complete.
 //   3. PREFIX.work is removed.
 #pragma once
 
@@ -24,8 +24,9 @@
 namespace weft {
 
 // When the last task is done: fills in what was read, checks that it may become a dataset, prepares
-// the files, and lets the ledger hand out the rest of the last passes. Returns whether it has; to be
-// called again if not. Throws std::runtime_error if no line is a document, or an input has changed.
+// the files, and lets the ledger hand out the rest of the last passes. Returns whether it has; to
+// be called again if not. Throws std::runtime_error if no line is a document, or an input has
+// changed.
 bool begin_last_passes(const PlannedRun& run, RunFiles& files, LocalLedger& ledger,
                        PipelineReport& report);
 
@@ -34,8 +35,8 @@ bool begin_last_passes(const PlannedRun& run, RunFiles& files, LocalLedger& ledg
 void complete_datasets(const PlannedRun& run, const RunFiles& files, LocalLedger& ledger,
                        PipelineReport& report);
 
-// Gives all files their names. `prefixes` are those of the datasets, in the order of their keys; the
-// caller holds their locks (DatasetLocks) and knows that nothing is lost there. Throws
+// Gives all files their names. `prefixes` are those of the datasets, in the order of their keys;
+// the caller holds their locks (DatasetLocks) and knows that nothing is lost there. Throws
 // std::system_error.
 void commit_run(const std::filesystem::path& folder, const std::string& run_hash,
                 const std::vector<std::filesystem::path>& prefixes);
@@ -44,7 +45,8 @@ void commit_run(const std::filesystem::path& folder, const std::string& run_hash
 // for a commit file that no run writes.
 std::optional<std::string> find_interrupted_commit(const std::filesystem::path& folder);
 
-// True if the commit had begun to give files their names: every .idx that stood there before is gone.
+// True if the commit had begun to give files their names: every .idx that stood there before is
+// gone.
 bool has_begun_renaming(const std::filesystem::path& folder);
 
 // Ends the commit of a run with these prefixes. Throws std::system_error.

@@ -1,5 +1,5 @@
-// The work of one run and where it is done. It is fixed before anything is done; the steps of the run
-// are functions of it:
+// The work of one run and where it is done. It is fixed before anything is done; the steps of the
+// run are functions of it:
 //
 //   earlier_work.h    what earlier runs have left: finished, unfinished, or in the way
 //   rank.h            the work itself

@@ -1,5 +1,5 @@
-// The identity of a run: its inputs and the options that decide what it makes of them. It is equal for
-// runs whose work can be put together, so that a stopped run
+// The identity of a run: its inputs and the options that decide what it makes of them. It is equal
+// for runs whose work can be put together, so that a stopped run
 // goes on, and a finished one is not done again.
 #pragma once
 
@@ -11,8 +11,8 @@
 namespace weft {
 
 // The work of a stopped run only fits inputs that are the very same files, so its journal has
-// InputIdentity::status_changed, too: a file that was replaced may keep its size and time. What ranks
-// and manifests compare may be copies on several computers.
+// InputIdentity::status_changed, too: a file that was replaced may keep its size and time. What
+// ranks and manifests compare may be copies on several computers.
 enum class IdentityFor { kAll, kJournal };
 
 // One line of JSON; `type` is that of the tokens. Options that only decide whether or how fast a
@@ -30,9 +30,9 @@ std::string rank_identity(const PipelineConfig& config, const std::string& ident
 // Short name of an identity: 32 hex digits.
 std::string run_hash(const std::string& identity);
 
-// Says in words what differs between two runs: "--append-eod: was false, is true", where "was" and "is"
-// are the words for the first and the second. `same_inputs` tells whether the inputs are those of
-// the same names, and only their contents have changed; `is_lost`, that the first run read what
+// Says in words what differs between two runs: "--append-eod: was false, is true", where "was" and
+// "is" are the words for the first and the second. `same_inputs` tells whether the inputs are those
+// of the same names, and only their contents have changed; `is_lost`, that the first run read what
 // cannot be read again (a pipe), so that its work is worth nothing.
 struct IdentityDifference {
   std::string text;

@@ -1,6 +1,6 @@
-// PREFIX.work, the folder in which a run keeps what is not finished, so that the same command can go
-// on with it. It lies where users keep files of their own, so nothing in it is touched unless it is
-// certain that weft-data made it:
+// PREFIX.work, the folder in which a run keeps what is not finished, so that the same command can
+// go on with it. It lies where users keep files of their own, so nothing in it is touched unless it
+// is certain that weft-data made it:
 //
 //   PREFIX.work/weft-data.work     the marker: made right behind the folder and removed right before
 //                                  it; a crash in between leaves an empty folder, which is used
@@ -36,14 +36,14 @@ void remove_work_folder(const std::filesystem::path& folder);
 // The same for a run that fails already: an error here must not hide the first one.
 void try_remove_work_folder(const std::filesystem::path& folder) noexcept;
 
-// For several ranks. Throws std::invalid_argument if the folder is to lie on a file system where one
-// computer may overwrite, unnoticed, what another one wrote beside it.
+// For several ranks. Throws std::invalid_argument if the folder is to lie on a file system where
+// one computer may overwrite, unnoticed, what another one wrote beside it.
 void check_file_system(const std::filesystem::path& folder);
 // Ranks that write to different folders of one name, each on its own disk, would go unnoticed. So
 // rank 0 writes a word to the folder and returns it,
 std::string publish_work_folder(const std::filesystem::path& folder);
-// and the others read it, again and again for 10 s. Throws std::invalid_argument if it is not there,
-// and RankStopped if `stop_requested` says so.
+// and the others read it, again and again for 10 s. Throws std::invalid_argument if it is not
+// there, and RankStopped if `stop_requested` says so.
 void check_sees_work_folder(const std::filesystem::path& folder, const std::string& word,
                             const std::string& rank_0_name,
                             const std::function<bool()>& stop_requested);

@@ -18,8 +18,8 @@ namespace {
 class FileSource final : public ByteSource {
  public:
   FileSource(const std::string& path, const std::atomic<bool>& cancelled)
-      // O_NONBLOCK: opening a named pipe that no process writes to would wait for ever; read() waits
-      // instead, and can be cancelled.
+      // O_NONBLOCK: opening a named pipe that no process writes to would wait for ever; read()
+      // waits instead, and can be cancelled.
       : FileSource(path, ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK), cancelled) {
     owns_fd_ = true;
   }

@@ -64,8 +64,8 @@ class LineChunker {
   bool at_end_ = false;  // the chunk ends where the stream does
 };
 
-// One past the first line end in `text`, whose end is the stream's if `at_end` (then it ends a line,
-// too). 0 if the line goes on, or ends with a "\r" whose "\n" may come next.
+// One past the first line end in `text`, whose end is the stream's if `at_end` (then it ends a
+// line, too). 0 if the line goes on, or ends with a "\r" whose "\n" may come next.
 size_t end_of_first_line(std::string_view text, bool at_end);
 
 // Walks over the lines of a text whose lines are whole.

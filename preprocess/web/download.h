@@ -38,18 +38,18 @@ using DownloadProgress = std::function<bool(int64_t num_bytes, int64_t total_byt
 // OUTPUT.part.json) is continued where the server proves that the file is still the same; otherwise
 // it starts from the first byte. Only what has come without a gap is continued: after a crash, the
 // parts behind it that were on their way at the same time are fetched again. A wrong checksum
-// removes the part and goes to the next mirror; so does a network failure. Throws NetworkError (URL,
-// cause), ChecksumMismatch, LimitExceeded, std::system_error (writing; too little space, before it
-// begins), std::invalid_argument (not an http(s) URL), and ReadCancelled when `progress` said stop:
-// what was received stays for the next call.
+// removes the part and goes to the next mirror; so does a network failure. Throws NetworkError
+// (URL, cause), ChecksumMismatch, LimitExceeded, std::system_error (writing; too little space,
+// before it begins), std::invalid_argument (not an http(s) URL), and ReadCancelled when `progress`
+// said stop: what was received stays for the next call.
 DownloadResult download_file(const DownloadRequest& request, const DownloadProgress& progress = {});
 
-// While it lives, OUTPUT.lock says that OUTPUT.part and OUTPUT.part.json are a download's: one that is
-// killed may leave a part without a state.
+// While it lives, OUTPUT.lock says that OUTPUT.part and OUTPUT.part.json are a download's: one that
+// is killed may leave a part without a state.
 class DownloadPartClaim {
  public:
-  // `lock` is OUTPUT.lock. Throws std::invalid_argument if one of the files is there, is not of a download
-  // and would be overwritten; std::system_error if the lock cannot be written.
+  // `lock` is OUTPUT.lock. Throws std::invalid_argument if one of the files is there, is not of a
+  // download and would be overwritten; std::system_error if the lock cannot be written.
   DownloadPartClaim(LockFile& lock, const std::filesystem::path& output);
   ~DownloadPartClaim();
   DownloadPartClaim(const DownloadPartClaim&) = delete;
@@ -59,8 +59,8 @@ class DownloadPartClaim {
   std::vector<std::filesystem::path> files_;
 };
 
-// The address that a file was downloaded from, as url_without_secrets() shows it: download_file() keeps it in
-// the file's attribute user.xdg.origin.url, as browsers do. Empty if it has none.
+// The address that a file was downloaded from, as url_without_secrets() shows it: download_file()
+// keeps it in the file's attribute user.xdg.origin.url, as browsers do. Empty if it has none.
 std::string origin_url_of(const std::filesystem::path& file);
 
 }  // namespace weft

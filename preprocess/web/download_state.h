@@ -18,8 +18,8 @@ struct DownloadState {
 
 std::string to_json(const DownloadState& state);
 
-// Returns nothing for anything that to_json() would not have made for a part of `part_bytes`, such as a
-// state that claims more bytes: the download then starts over.
+// Returns nothing for anything that to_json() would not have made for a part of `part_bytes`, such
+// as a state that claims more bytes: the download then starts over.
 std::optional<DownloadState> parse_download_state(std::string_view json, int64_t part_bytes);
 
 }  // namespace weft

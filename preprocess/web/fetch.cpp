@@ -15,8 +15,8 @@ namespace {
 constexpr int64_t kMinPartBytes = int64_t{4} << 20, kMaxPartBytes = int64_t{64} << 20;
 constexpr double kMaxBackoffSeconds = 60, kMaxRetryAfterSeconds = 600;
 
-// libcurl keeps connections with its "multi" handle. Hundreds of files of one server should not need
-// a new one each time (three round trips with TLS), so handles are used again.
+// libcurl keeps connections with its "multi" handle. Hundreds of files of one server should not
+// need a new one each time (three round trips with TLS), so handles are used again.
 class IdleMultis {
  public:
   CURLM* take() {

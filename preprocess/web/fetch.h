@@ -19,7 +19,8 @@
 
 namespace weft {
 
-// Thrown where the bytes that are there cannot be continued: the file has changed, or nothing proves that it has not.
+// Thrown where the bytes that are there cannot be continued: the file has changed, or nothing
+// proves that it has not.
 struct CannotContinue {
   std::string why;
 };

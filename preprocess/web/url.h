@@ -22,8 +22,9 @@ std::string url_path(const std::string& url);
 // (others become '_'), no leading dot, at most 200 characters; "" where nothing is left.
 std::string url_file_name(const std::string& url);
 
-// Which file an address names, for files and messages: host, path, and a hash of its query, which may
-// be a secret. A signature is left out of it: it says who may read the file, and changes each time.
+// Which file an address names, for files and messages: host, path, and a hash of its query, which
+// may be a secret. A signature is left out of it: it says who may read the file, and changes each
+// time.
 std::string url_without_secrets(const std::string& url);
 
 bool is_https(const std::string& url);

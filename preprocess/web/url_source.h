@@ -26,8 +26,8 @@ struct UrlOptions {
   UrlIdentity expected;
 };
 
-// A file as its server describes it. stat_url() throws NetworkError, std::invalid_argument (not an http(s)
-// URL), ReadCancelled.
+// A file as its server describes it. stat_url() throws NetworkError, std::invalid_argument (not an
+// http(s) URL), ReadCancelled.
 struct UrlStat {
   UrlIdentity identity;
   std::string first_bytes;  // kNumMagicBytes of them, fewer if the file has fewer

@@ -1,7 +1,8 @@
 // Speed of the training samples: from mapped files in shuffled order to batches in host memory.
 //
 //   weft_data_loader_bench write PREFIX [MILLION_TOKENS [TOKENS_A_DOCUMENT]]   makes a dataset of uint16
-//   weft_data_loader_bench read PREFIX [--seq-length T] [--micro-batch-size B] [--threads N] [--steps N]
+//   weft_data_loader_bench read PREFIX [--seq-length T] [--micro-batch-size B] [--threads N]
+//   [--steps N]
 //                               [--step-ms MS] [--read-ahead BATCHES] [--cold]
 //                               [--documents tokens|dataset]
 //

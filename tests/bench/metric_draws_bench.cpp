@@ -1,8 +1,10 @@
-// Times how long a run by a metric curriculum takes to make its draws when it starts, and how fast they are read.
+// Times how long a run by a metric curriculum takes to make its draws when it starts, and how fast
+// they are read.
 //
 //   weft_metric_draws_bench FOLDER [SAMPLES [DRAWS]]      of values that are all different, and of 1,000 values
 //
-// FOLDER takes the files of the metrics (40 bytes a sample) and the cache of draws. Results stand in results/.
+// FOLDER takes the files of the metrics (40 bytes a sample) and the cache of draws. Results stand
+// in results/.
 #include <fmt/format.h>
 #include <sys/resource.h>
 

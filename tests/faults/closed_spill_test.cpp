@@ -1,5 +1,5 @@
-// A spill file that is closed while RunFiles::sync() is at other files. (In the binary of forked runs: its
-// processes reach no crash point before they fork.)
+// A spill file that is closed while RunFiles::sync() is at other files. (In the binary of forked
+// runs: its processes reach no crash point before they fork.)
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -35,7 +35,8 @@ class CrashPoints : public ForkedRuns {
     return found;
   }
 
-  // Some places are reached only where threads meet in a certain way, so several runs may be needed.
+  // Some places are reached only where threads meet in a certain way, so several runs may be
+  // needed.
   void run_until_killed_at(const std::string& place) {
     for (int attempt = 0; attempt < 20; ++attempt) {
       const RunEnd end = run(crash_at(place));

@@ -30,8 +30,8 @@ class OneDataset : public ForkedRuns {
     part.append_documents(std::as_bytes(std::span(tokens)), std::span(&length, 1));
     part.finish();
   }
-  // The exit code of a program that calls `act`. Crash points are for processes in which nothing was
-  // mapped before.
+  // The exit code of a program that calls `act`. Crash points are for processes in which nothing
+  // was mapped before.
   static int in_a_process(const std::function<void()>& act) {
     const pid_t child = ::fork();
     if (child == 0) {
@@ -54,7 +54,8 @@ class OneDataset : public ForkedRuns {
     config.overwrite = overwrite;
     merge_datasets(config, [] {});
   }
-  // Returns the exit code of a merge whose I/O call of this number kills it; below 0 if it was killed.
+  // Returns the exit code of a merge whose I/O call of this number kills it; below 0 if it was
+  // killed.
   int merge_killed_at(int64_t call) const {
     return in_a_process([this, call] {
       set_io_fault(call, kIoFaultKills);
@@ -237,8 +238,8 @@ TEST_F(OneDataset, PartsOfAKilledMergeStayItsOwnWhenOtherCommandsFail) {
   EXPECT_GT(num_left, 10);
 }
 
-// The merge is killed at each of its calls, then a run between two of its renames: its .bin, or that and
-// its checksums, may stand beside the merge's other files.
+// The merge is killed at each of its calls, then a run between two of its renames: its .bin, or
+// that and its checksums, may stand beside the merge's other files.
 TEST_F(OneDataset, AMergeThatIsGivenAgainDoesNotReplaceTheBinOfARun) {
   config_.overwrite = true;
   for (const char* rename : {"commit_rename:2", "commit_rename:4"}) {

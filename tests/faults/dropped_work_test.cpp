@@ -1,5 +1,5 @@
-// A run that is killed while it drops the work of another one, which had ended while it gave its files
-// their names: what is left of that is never taken for a commit that only lacks its end.
+// A run that is killed while it drops the work of another one, which had ended while it gave its
+// files their names: what is left of that is never taken for a commit that only lacks its end.
 #include "indexed_dataset/base/storage/file_io.h"
 #include "tests/faults/forked_run.h"
 

@@ -31,8 +31,8 @@ struct RunEnd {
 
 class ForkedRuns : public ::testing::Test {
  protected:
-  // Small tasks and chunks, results that are spilled, syncs all the time. `parent`: where the folder
-  // of this test is made.
+  // Small tasks and chunks, results that are spilled, syncs all the time. `parent`: where the
+  // folder of this test is made.
   explicit ForkedRuns(const std::filesystem::path& parent = memory_folder());
 
   // About `num_bytes` of JSONL under that name, compressed in several parts where the name says so

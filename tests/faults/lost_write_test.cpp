@@ -97,7 +97,8 @@ TEST_F(LostWrite, IsFoundByTheRunThatGoesOn) {
     remove_output();
     if (HasFailure()) return;
   }
-  // The journal vouches for what it holds when the run is killed, which depends on its thread's turns.
+  // The journal vouches for what it holds when the run is killed, which depends on its thread's
+  // turns.
   EXPECT_GT(num_found, 2);
 }
 

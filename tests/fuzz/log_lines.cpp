@@ -1,4 +1,5 @@
-// Lines of a training log that someone pasted, of any content: nothing but counts that stand in them.
+// Lines of a training log that someone pasted, of any content: nothing but counts that stand in
+// them.
 #include <algorithm>
 #include <string>
 

@@ -1,7 +1,8 @@
-// Files that say what a run reads and has read, of any content: refused in words, or read consistently. The
-// first byte says which: `r` rows of integers (two bytes with the size of the .idx, then the .idx and the
-// .bin), `n` an array of NumPy, `m` run_manifest.json and behind a NUL metrics.jsonl, `l` metrics.jsonl
-// alone, `p` the manifest of a checkpoint, whose checksum fits, `o` losses of samples, `u` a file of --unsee, `b` a blend schedule, `c` metrics of a curriculum,
+// Files that say what a run reads and has read, of any content: refused in words, or read
+// consistently. The first byte says which: `r` rows of integers (two bytes with the size of the
+// .idx, then the .idx and the .bin), `n` an array of NumPy, `m` run_manifest.json and behind a NUL
+// metrics.jsonl, `l` metrics.jsonl alone, `p` the manifest of a checkpoint, whose checksum fits,
+// `o` losses of samples, `u` a file of --unsee, `b` a blend schedule, `c` metrics of a curriculum,
 // `d` DeepSpeed's configuration.
 #include <algorithm>
 #include <cmath>

@@ -32,8 +32,8 @@ Dropout dropout_of(float p) {
   return {.p = p, .seed = 3, .stream = 1, .first_element = 1ULL << 36};
 }
 
-// One is 0, and one is so flat that thousands of tokens count. Steeper ones make gradients of keys so small that
-// the rounding of `out`, which backward subtracts, is no longer small beside them.
+// One is 0, and one is so flat that thousands of tokens count. Steeper ones make gradients of keys
+// so small that the rounding of `out`, which backward subtracts, is no longer small beside them.
 Values slopes_of(const Shape& s) {
   constexpr double kSlopes[] = {1.0 / 256, 0.25, 0, 0.5};
   Values slopes;
@@ -172,9 +172,10 @@ OpCase backward(DType x, Shape s, float p, Accuracy accuracy) {
           accuracy};
 }
 
-// The gradient of a bias (H,3,D) by part. Each has its own typical size, which its tolerance follows: values have the
-// largest, and keys have none. It has the tolerance of dqkv's type, whose rounding is in its sums. A query that sees
-// one key has no gradient, so where all are such the rounding of queries is measured against values.
+// The gradient of a bias (H,3,D) by part. Each has its own typical size, which its tolerance
+// follows: values have the largest, and keys have none. It has the tolerance of dqkv's type, whose
+// rounding is in its sums. A query that sees one key has no gradient, so where all are such the
+// rounding of queries is measured against values.
 Outputs parts_of_bias(const Values& bias, DType x, const Shape& s) {
   const bool has_queries = s.T > 1 && s.documents.length != 1;
   Outputs parts(3);
@@ -228,8 +229,9 @@ OpCase backward_with_bias(DType x, Shape s, float p, bool accumulate, Accuracy a
           accuracy};
 }
 
-// Heads of the kernels that sum the bias, of tiles that they fill and of one that they do not, with everything that
-// attention has; and heads for which a pass over dqkv does it. Samples, and tiles of a sample, add up.
+// Heads of the kernels that sum the bias, of tiles that they fill and of one that they do not, with
+// everything that attention has; and heads for which a pass over dqkv does it. Samples, and tiles
+// of a sample, add up.
 std::vector<Shape> shapes_with_bias(Sizes sizes) {
   constexpr bool kRandom = true, kSlopes = true;
   if (sizes == Sizes::kSmall) {
@@ -250,7 +252,8 @@ std::vector<Shape> shapes_with_bias(Sizes sizes) {
   return shapes;
 }
 
-// Lengths on and beside the edges of the kernels' tiles, and one at whose end a token is thousands away.
+// Lengths on and beside the edges of the kernels' tiles, and one at whose end a token is thousands
+// away.
 std::vector<Shape> shapes_with_slopes(Sizes sizes) {
   constexpr bool kRandom = true, kSlopes = true;
   if (sizes == Sizes::kSmall) {
@@ -291,8 +294,8 @@ std::vector<Shape> shapes_with_documents(Sizes sizes) {
   return shapes;
 }
 
-// Heads that fill no tile of the kernels (kernels/cuda/attention/arguments/params.h): the smallest, those on either side of
-// the tile of 96 columns, and the largest; with all that attention has.
+// Heads that fill no tile of the kernels (kernels/cuda/attention/arguments/params.h): the smallest,
+// those on either side of the tile of 96 columns, and the largest; with all that attention has.
 std::vector<Shape> shapes_of_other_heads() {
   constexpr bool kRandom = true, kSlopes = true;
   std::vector<Shape> shapes;
@@ -307,8 +310,9 @@ std::vector<Shape> shapes_of_other_heads() {
   return shapes;
 }
 
-// Heads that the GPU's flash kernels do not take (kernels/unfused_attention.h): rows that are no multiples of 16
-// bytes and those that are, one block of queries and several, and more heads than fit into memory together.
+// Heads that the GPU's flash kernels do not take (kernels/unfused_attention.h): rows that are no
+// multiples of 16 bytes and those that are, one block of queries and several, and more heads than
+// fit into memory together.
 std::vector<Shape> shapes_of_unfused_heads() {
   constexpr bool kRandom = true, kSlopes = true;
   std::vector<Shape> shapes;
@@ -345,8 +349,8 @@ struct Random {
   }
 };
 
-// The scores of all heads are so many at most, which the CPU computes in a second. Short sequences may have more heads than
-// there are slots of sums (kernels/flash_attention.h).
+// The scores of all heads are so many at most, which the CPU computes in a second. Short sequences
+// may have more heads than there are slots of sums (kernels/flash_attention.h).
 Shape random_shape(Random& random) {
   constexpr int64_t kMostScores = 16 << 20, kMostHeads = 500, kLongest = 2500;
   constexpr int64_t kFullTiles[] = {64, 96, 128, 160};

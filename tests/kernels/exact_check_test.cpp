@@ -87,7 +87,8 @@ TEST_F(ExactCheckTest, TheSameAlgorithmPasses) {
   }
 }
 
-// Other orders of the sums give the same bits: here the heuristic's choice for another k, in two parts.
+// Other orders of the sums give the same bits: here the heuristic's choice for another k, in two
+// parts.
 TEST_F(ExactCheckTest, AnotherOrderPasses) {
   GemmProblem first = kProblem, second = kProblem;
   first.k = 600;

@@ -13,7 +13,8 @@ struct Sizes {
   int64_t B, T, H, D;
 };
 
-// More heads of a shorter sequence are taken together and have slots, so its sums alone can need more memory.
+// More heads of a shorter sequence are taken together and have slots, so its sums alone can need
+// more memory.
 TEST(FlashScratch, OfALongSequenceIsEnoughForAllShorterOnes) {
   const auto needs_more = [](const Sizes& s) {
     const int64_t planned = SemaphoreLayout(s.B, s.T, s.H, s.D).num_bytes();
@@ -69,8 +70,8 @@ TEST(FlashScratch, IsThatOfAGpuClosely) {
               3 * 8 * 64 * 12 * 64 * 4 / 1048576.0, 0.01);
 }
 
-// For heads without flash attention scores are in memory: of all heads if they fit, and never of more than 128 MiB,
-// unless a single head needs it.
+// For heads without flash attention scores are in memory: of all heads if they fit, and never of
+// more than 128 MiB, unless a single head needs it.
 TEST(UnfusedScratch, HoldsTheScoresOfSomeHeads) {
   const auto mib_of = [&](int64_t T, int64_t H) { return backward_mib(1, T, H, 145, false); };
   // Scores and their gradients of 512 queries, three sums and four copies of 152 columns.

@@ -33,7 +33,8 @@ TEST(Float8, EveryNumberKeepsItsBits) {
   }
 }
 
-// Between two neighbours the nearer one is taken, and in the middle the one whose last digit is even.
+// Between two neighbours the nearer one is taken, and in the middle the one whose last digit is
+// even.
 TEST(Float8, RoundsToTheNearestAndTiesToEven) {
   for (const DType format : kFormats) {
     for (uint8_t bits = 0; from_float8(bits, format) < float8_format(format).largest; ++bits) {

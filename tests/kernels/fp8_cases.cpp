@@ -154,8 +154,9 @@ double num_different(const Values& a, const Values& b) {
   return count;
 }
 
-// A norm that writes its output in fp8 writes the bytes that quantizing its output would write, and finds the same
-// largest number. Some numbers are too large for the format; with `overflows` some are infinite in bf16.
+// A norm that writes its output in fp8 writes the bytes that quantizing its output would write, and
+// finds the same largest number. Some numbers are too large for the format; with `overflows` some
+// are infinite in bf16.
 OpCase norm_in_fp8(Shape s, DType stream, bool is_rms, bool has_branch, bool overflows) {
   const std::string name = std::string("residual_norm_forward_fp8_") + type_name(stream) + "_N" +
                            std::to_string(s.N) + "_C" + std::to_string(s.C) +
@@ -334,8 +335,8 @@ void add_fp8_cases(std::vector<OpCase>& cases, Sizes sizes) {
     cases.push_back(quantize_beyond(format, Layouts::kBoth));
     cases.push_back(quantize_beyond(format, Layouts::kRows));
   }
-  // CUDA has a kernel for each range of widths: these are the widest rows of each, in a stream of bf16 or fp32, and some
-  // beyond.
+  // CUDA has a kernel for each range of widths: these are the widest rows of each, in a stream of
+  // bf16 or fp32, and some beyond.
   const std::vector<Shape> norms =
       sizes == Sizes::kSmall
           ? std::vector<Shape>{{16, 16}, {48, 80}}

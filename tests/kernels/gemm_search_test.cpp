@@ -39,8 +39,8 @@ TEST_F(WiderSet, BeginsWithTilesThatFillTheLastWave) {
   }
 }
 
-// Winners of a search on an H100 through all of them are among the first, of which a second times that
-// many.
+// Winners of a search on an H100 through all of them are among the first, of which a second times
+// that many.
 TEST_F(WiderSet, MeasuredWinnersAreEarly) {
   struct Case {
     int64_t m, n, k;

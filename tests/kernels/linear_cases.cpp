@@ -289,8 +289,8 @@ void add_linear_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
   }
   if (x == DType::kFloat16) cases.push_back(product_that_overflows({5, 16, 24}));
   if (sizes == Sizes::kDevice) {
-    // A Hopper GPU's blocks take four or five tiles each of the first, so that places for announced tiles serve again, and
-    // of the others part of one.
+    // A Hopper GPU's blocks take four or five tiles each of the first, so that places for announced
+    // tiles serve again, and of the others part of one.
     for (const Shape& s : {Shape{20000, 256, 776}, {1, 256, 8}, {130, 512, 40}}) {
       cases.push_back(linear_gelu_forward(x, s, Gelu::kTanh, true));
       cases.push_back(gelu_backward_input(x, {s.N, s.O, s.I}, Gelu::kTanh, true, true));
@@ -299,7 +299,8 @@ void add_linear_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
       if (x != DType::kFloat32)
         cases.push_back(gelu_backward_input(x, s, Gelu::kTanh, true, true, /*scale=*/512));
     }
-    // The columns of heads that are no multiples of 8: of queries, keys and values, and of attention's output.
+    // The columns of heads that are no multiples of 8: of queries, keys and values, and of
+    // attention's output.
     for (const Shape& s : {Shape{65, 200, 435}, {256, 145, 264}, {130, 145, 435}}) {
       for (const bool with_bias : {false, true}) {
         cases.push_back(forward(x, s, with_bias));

@@ -62,8 +62,8 @@ OpCase cross_entropy(DType x, Shape s, bool with_mask, bool with_gradient) {
           }};
 }
 
-// A loss scale that is too large must make gradients infinite, for which the step is skipped. Words are likely
-// or very unlikely, so that no gradient is near the largest number of fp16.
+// A loss scale that is too large must make gradients infinite, for which the step is skipped. Words
+// are likely or very unlikely, so that no gradient is near the largest number of fp16.
 OpCase cross_entropy_that_overflows(Shape s) {
   constexpr float kLossScale = 4294967296.0F;
   const DType x = DType::kFloat16;
@@ -212,8 +212,8 @@ OpCase sum(int64_t n, bool accumulate) {
           }};
 }
 
-// A single number need not begin at a multiple of 16 bytes: the loss scale divides a clip coefficient in
-// its place.
+// A single number need not begin at a multiple of 16 bytes: the loss scale divides a clip
+// coefficient in its place.
 OpCase sum_in_place() {
   return {"sum_in_place_of_the_second",
           [=](Backend& backend) -> Outputs {

@@ -230,8 +230,8 @@ std::vector<OpCase> all_cases(Sizes sizes) {
 // rounding (of an intermediate that the interface keeps in bf16) may add as much again. Where small
 // differences of large numbers follow (attention's backward subtracts dout * out, where out is
 // bf16), errors are a few times 2^-9 of typical values. The same with 2^-12 for fp16.
-// A number of e4m3 is up to 2^-4 of itself from what was rounded, and one of e5m2 2^-3; a scale that is off by a
-// bit may round it the other way. Small ones have a fixed step.
+// A number of e4m3 is up to 2^-4 of itself from what was rounded, and one of e5m2 2^-3; a scale
+// that is off by a bit may round it the other way. Small ones have a fixed step.
 Tolerance reference_tolerance(DType dtype) {
   if (dtype == DType::kFloat8E4M3) return {1.0 / 15, 1e-4, 4e-2};
   if (dtype == DType::kFloat8E5M2) return {1.0 / 7, 1e-4, 8e-2};
@@ -240,17 +240,18 @@ Tolerance reference_tolerance(DType dtype) {
 }
 
 // The tolerance of CUDA against the CPU. In fp32 sums of thousands of terms have other orders, and
-// the GPU has its own exp and tanh. In bf16 both round nearly the same number at the end and may get
-// neighbours, which are up to 2^-7 apart. Flash attention rounds probabilities to bf16 in between,
-// and its backward the gradients of scores as well: each of the two devices may be 1 % of the norm
-// from fp64 then (weft_attention_bench check), so 1.5 % from the other, and the largest of 10^5
-// differences is 5 to 6 times the typical one. Queries of few keys have
-// larger gradients than the typical one, and with them larger differences: in a sequence of 1100 the largest of
-// 2 * 10^6 is 10 % of it. Random shapes have rows of few keys beside very long ones; what their test looks for, a wrong
-// order of blocks or a tile that is left out, changes more than that. fp16 has three more binary digits.
-// GELU by another exponential may round a few numbers to the neighbour in fp8, 2^-3 or 2^-2 apart.
-// Hopper's matrix units align the products of 32 pairs of fp8 to the largest and keep about 13 digits of them
-// (DeepSeek-V3, arXiv:2412.19437, section 3.5.2): on an H100 the worst of 10^6 sums was 7e-4 of the typical one off.
+// the GPU has its own exp and tanh. In bf16 both round nearly the same number at the end and may
+// get neighbours, which are up to 2^-7 apart. Flash attention rounds probabilities to bf16 in
+// between, and its backward the gradients of scores as well: each of the two devices may be 1 % of
+// the norm from fp64 then (weft_attention_bench check), so 1.5 % from the other, and the largest of
+// 10^5 differences is 5 to 6 times the typical one. Queries of few keys have
+// larger gradients than the typical one, and with them larger differences: in a sequence of 1100
+// the largest of 2 * 10^6 is 10 % of it. Random shapes have rows of few keys beside very long ones;
+// what their test looks for, a wrong order of blocks or a tile that is left out, changes more than
+// that. fp16 has three more binary digits. GELU by another exponential may round a few numbers to
+// the neighbour in fp8, 2^-3 or 2^-2 apart. Hopper's matrix units align the products of 32 pairs of
+// fp8 to the largest and keep about 13 digits of them (DeepSeek-V3, arXiv:2412.19437, section
+// 3.5.2): on an H100 the worst of 10^6 sums was 7e-4 of the typical one off.
 Tolerance device_tolerance(DType dtype, Accuracy accuracy) {
   if (dtype == DType::kFloat8E4M3) return {1.0 / 7, 1e-4, 2e-3};
   if (dtype == DType::kFloat8E5M2) return {1.0 / 3, 1e-4, 4e-3};

@@ -24,8 +24,8 @@ struct Output {
 using Outputs = std::vector<Output>;
 
 // Results of two devices that round to 16 bits differ by the last rounding only, or by products of
-// rounded probabilities (attention), or by differences of such products (its backward). Hopper adds up
-// fp8 products in fewer digits than fp32 has.
+// rounded probabilities (attention), or by differences of such products (its backward). Hopper adds
+// up fp8 products in fewer digits than fp32 has.
 enum class Accuracy {
   kRounded,
   kAttention,
@@ -60,8 +60,9 @@ void add_attention_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);
 void add_loss_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);
 void add_optimizer_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);
 
-// Returns attention's operations for shapes that follow from `seed`: any number of tokens and heads, so also of heads that
-// blocks take together, any size of heads, documents, ALiBi's slopes and dropout.
+// Returns attention's operations for shapes that follow from `seed`: any number of tokens and
+// heads, so also of heads that blocks take together, any size of heads, documents, ALiBi's slopes
+// and dropout.
 std::vector<OpCase> random_attention_cases(uint64_t seed, int num_shapes);
 
 void add_fp8_cases(std::vector<OpCase>& cases, Sizes sizes);  // of bf16 models

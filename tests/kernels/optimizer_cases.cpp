@@ -98,8 +98,8 @@ constexpr double kClip = 0.5;
 constexpr uint64_t kSeed = 1234;
 
 bool decays(int64_t block) { return block % 3 != 1; }
-// A last bit of fp32 may decide how a moment is rounded, and the next update would show it. So moments in
-// bf16 have one update, and begin with numbers.
+// A last bit of fp32 may decide how a moment is rounded, and the next update would show it. So
+// moments in bf16 have one update, and begin with numbers.
 int num_steps(DType moments) { return moments == kSingle ? 3 : 1; }
 Values first_moments(int64_t n, DType moments) {
   return moments == kSingle ? Values(static_cast<size_t>(n)) : random_values(n, 2, moments);
@@ -111,7 +111,8 @@ Values second_moments(int64_t n, DType moments) {
 }
 int32_t number_of(int64_t block) { return static_cast<int32_t>(block * 5 + 3); }
 
-// The arguments of updates: masters are `masters`, weights have the model's type x, moments their own.
+// The arguments of updates: masters are `masters`, weights have the model's type x, moments their
+// own.
 AdamW adamw_args(Arrays& arrays, Backend& /*backend*/, DType x, DType moments,
                  const Values& masters) {
   const auto n = static_cast<int64_t>(masters.size());
@@ -238,8 +239,8 @@ double num_different(const Values& a, const Values& b) {
   return count;
 }
 
-// Weights with remainders hold what fp32 masters do: to the bit, before and after updates, and the weights
-// are the masters rounded to the nearest.
+// Weights with remainders hold what fp32 masters do: to the bit, before and after updates, and the
+// weights are the masters rounded to the nearest.
 OpCase split_masters_equal_fp32(int64_t n) {
   return {"split_masters_equal_fp32_n" + std::to_string(n),
           [=](Backend& backend) -> Outputs {

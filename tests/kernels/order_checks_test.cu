@@ -1,5 +1,5 @@
-// What watches the order between threads: the counter of work, and in builds without NDEBUG the checks of
-// kernels/cuda/device/order_checks.cuh.
+// What watches the order between threads: the counter of work, and in builds without NDEBUG the
+// checks of kernels/cuda/device/order_checks.cuh.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
@@ -50,7 +50,8 @@ __global__ void read_kernel(int num_missing) {
   reads.require(static_cast<int>(blockDim.x) + num_missing);
 }
 
-// A trap ends the context, so each kernel has a process of its own. Its exit code is 1 for an error of the launch.
+// A trap ends the context, so each kernel has a process of its own. Its exit code is 1 for an error
+// of the launch.
 [[noreturn]] void run_and_exit(void (*kernel)(int), int num_threads, int num_missing) {
   kernel<<<1, num_threads>>>(num_missing);
   std::exit(cudaDeviceSynchronize() == cudaSuccess ? 0 : 1);

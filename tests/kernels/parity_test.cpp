@@ -52,8 +52,8 @@ TEST_P(BackendParity, CudaRepeatsItsBits) {
   }
 }
 
-// The softmax's maximum ignores what is not a number, and padding is minus infinity: neither may hide it. A
-// thread sees 8 logits of a 16-bit type at a time, or 4 of fp32.
+// The softmax's maximum ignores what is not a number, and padding is minus infinity: neither may
+// hide it. A thread sees 8 logits of a 16-bit type at a time, or 4 of fp32.
 TEST(CudaLoss, NotANumberAmongTheLogitsReachesTheLoss) {
   const auto backend = create_cuda_backend(0, "");
   constexpr int64_t kWords = 28, kColumns = 32;  // the last vector is padding in part
@@ -107,7 +107,8 @@ TEST(CudaLoss, NotANumberAmongTheLogitsReachesTheLoss) {
   }
 }
 
-// Returns n numbers quickly: those of a length that no size divides are repeated, which gives rows that differ.
+// Returns n numbers quickly: those of a length that no size divides are repeated, which gives rows
+// that differ.
 Values repeated_values(int64_t n, DType x) {
   const Values some = random_values(1000003, 1, x, 2.0);
   Values values(static_cast<size_t>(n));
@@ -127,8 +128,8 @@ TEST(CudaAttention, KernelsAreThoseOfTheDevice) {
   EXPECT_NE(flash_kernels(DType::kFloat32).find("fp32"), std::string::npos);
 }
 
-// In such a batch each block of the GPU's has several items, one after the other (kernels/cuda/attention/hopper_forward/copies.cuh);
-// for a row alone it has at most one.
+// In such a batch each block of the GPU's has several items, one after the other
+// (kernels/cuda/attention/hopper_forward/copies.cuh); for a row alone it has at most one.
 TEST(CudaAttention, ResultsOfALargeBatchAreThoseOfEachRowAlone) {
   const auto backend = create_cuda_backend(0, "");
   constexpr DType kX = DType::kBFloat16;
@@ -178,9 +179,10 @@ TEST(CudaAttention, ResultsOfALargeBatchAreThoseOfEachRowAlone) {
   }
 }
 
-// In such a batch each block of the GPU's takes several tiles of keys one after the other, and heads share the memory
-// of their sums, which no batch that the CPU computes quickly does. The gradients of a row do not depend on the others,
-// and neither on whether that of a bias is summed; a bias gets the sum of all rows.
+// In such a batch each block of the GPU's takes several tiles of keys one after the other, and
+// heads share the memory of their sums, which no batch that the CPU computes quickly does. The
+// gradients of a row do not depend on the others, and neither on whether that of a bias is summed;
+// a bias gets the sum of all rows.
 TEST(CudaAttention, GradientsOfALargeBatchAreThoseOfEachRowAlone) {
   const auto backend = create_cuda_backend(0, "");
   struct Shape {

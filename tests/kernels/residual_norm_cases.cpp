@@ -260,8 +260,8 @@ OpCase backward(DType x, Shape s, Parts o) {
 }
 
 // Backward on CUDA has a kernel for each range of widths, and in it for each kind of norm with and
-// without a bias. The widths are those around the ranges' ends. A block has as many groups of threads
-// as fit, and a group takes a row at a time.
+// without a bias. The widths are those around the ranges' ends. A block has as many groups of
+// threads as fit, and a group takes a row at a time.
 void add_layouts(std::vector<OpCase>& cases, DType x, bool fp32_stream) {
   const Parts layer{.bias = true, .fp32_stream = fp32_stream};
   const Parts rms_layer{.bias = true, .p = 0.1F, .rms = true, .fp32_stream = fp32_stream};

@@ -94,8 +94,8 @@ TEST_F(TuneTest, TextOfTheTableRepeatsTheBits) {
   EXPECT_EQ(differences(run_products(*untuned), wanted, tolerance), "");
 }
 
-// The device's free memory is that of all processes: another one that takes or releases some meanwhile
-// is not there each time, as memory that tuning keeps would be.
+// The device's free memory is that of all processes: another one that takes or releases some
+// meanwhile is not there each time, as memory that tuning keeps would be.
 TEST_F(TuneTest, ReleasesTheMemoryThatItTakes) {
   int64_t kept_bytes = 0;
   for (int turn = 0; turn < 10; ++turn) {
@@ -141,7 +141,8 @@ TEST_F(TuneTest, Fp16HasItsOwnChoices) {
   EXPECT_EQ(differences(run_products(*untuned, DType::kFloat16), wanted, tolerance), "");
 }
 
-// Backward may compute GELU again from what forward has stored, so a product that does so beside must agree.
+// Backward may compute GELU again from what forward has stored, so a product that does so beside
+// must agree.
 TEST_F(TuneTest, GeluBesideAProductHasTheBitsOfItsKernel) {
   const int64_t N = 1000, C = 512, F = 1288;
   const auto backend = create_cuda_backend(0, "");

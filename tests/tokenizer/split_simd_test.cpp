@@ -39,8 +39,8 @@ class SplitSimd : public testing::TestWithParam<Simd> {
   }
 };
 
-// Pieces depend on these: classes of all widths, white space of 1 to 3 bytes, contractions and their
-// beginnings, and bytes that are not UTF-8.
+// Pieces depend on these: classes of all widths, white space of 1 to 3 bytes, contractions and
+// their beginnings, and bytes that are not UTF-8.
 const std::vector<std::vector<std::string>> kAlphabets = {
     {"a", "b", "S", " ", " ", "1", ".", "\n"},
     {"'", "s", "t", "r", "e", "l", "v", "m", "d", " ", "'ll", "'re", "S"},

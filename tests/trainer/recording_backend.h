@@ -1,4 +1,5 @@
-// A backend that writes down what the trainer gives it. recording_backend.cpp puts it in the place of the CPU's, with --wrap.
+// A backend that writes down what the trainer gives it. recording_backend.cpp puts it in the place
+// of the CPU's, with --wrap.
 #pragma once
 
 #include <cstdint>

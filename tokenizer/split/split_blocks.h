@@ -78,12 +78,12 @@ size_t split_last_block(const uint8_t* p, const uint8_t* end, size_t position, s
 //   // Does what paint_non_ascii does, or does it faster.
 //   static void paint(const uint8_t* text_block, const uint8_t* end, Masks& masks,
 //                     uint64_t& inner);
-//   // Writes position + i for each bit i and returns their number; touches up to kBlockBytes places.
-//   static size_t write_positions(uint64_t bits, size_t position, size_t* out);
+//   // Writes position + i for each bit i and returns their number; touches up to kBlockBytes
+//   places. static size_t write_positions(uint64_t bits, size_t position, size_t* out);
 //
 // `Pattern` has these:
-//   // Finds the piece starts in a block whose first byte is one. Starts that depend on what follows
-//   // the block are left out.
+//   // Finds the piece starts in a block whose first byte is one. Starts that depend on what
+//   follows // the block are left out.
 //   template <typename Instructions, typename Masks>
 //   static uint64_t starts(const uint8_t* block, const Masks& masks, uint64_t inner);
 //   // Returns the end of the piece that starts at `p` < `end`.

@@ -1,8 +1,9 @@
-// What a tokenizer asks of the pattern by which it cuts text into pieces ("words"), each of which is
-// merged on its own. The pattern belongs to the vocabulary; every family of tokenizers has its own.
+// What a tokenizer asks of the pattern by which it cuts text into pieces ("words"), each of which
+// is merged on its own. The pattern belongs to the vocabulary; every family of tokenizers has its
+// own.
 //
-// The pieces of a text cover it without gaps, and any bytes are accepted. A virtual call is made for
-// a batch of pieces, never for one.
+// The pieces of a text cover it without gaps, and any bytes are accepted. A virtual call is made
+// for a batch of pieces, never for one.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +25,8 @@ class SplitPattern {
   virtual size_t split(std::string_view text, size_t begin, size_t* ends,
                        size_t max_pieces) const = 0;
 
-  // True if `text` may be cut at `at`, between its first byte and its last: the pieces of both parts
-  // are those of the whole. May be false where only a longer look could tell.
+  // True if `text` may be cut at `at`, between its first byte and its last: the pieces of both
+  // parts are those of the whole. May be false where only a longer look could tell.
   virtual bool is_safe_cut(std::string_view text, size_t at) const = 0;
 };
 

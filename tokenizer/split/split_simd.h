@@ -1,5 +1,5 @@
-// The vector splitters of each pattern, which do what SplitPattern::split says; `max_pieces` must be
-// at least 64.
+// The vector splitters of each pattern, which do what SplitPattern::split says; `max_pieces` must
+// be at least 64.
 #pragma once
 
 #include <cstddef>

@@ -41,8 +41,8 @@ struct BackgroundSaveOptions {
 int64_t snapshot_bytes(const std::vector<StateTensor>& tensors);
 
 // At most one save runs at a time. All ranks call the same functions in the same order, from the
-// thread that drives the backend. Where writing fails, the next call of is_busy() or finish() throws
-// what save_checkpoint() would throw, and nothing is left that looks like a checkpoint.
+// thread that drives the backend. Where writing fails, the next call of is_busy() or finish()
+// throws what save_checkpoint() would throw, and nothing is left that looks like a checkpoint.
 class BackgroundSave {
  public:
   // `snapshot` is pinned memory of snapshot_bytes(). All references must outlive the object.

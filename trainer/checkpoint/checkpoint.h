@@ -25,8 +25,8 @@
 
 namespace weft {
 
-// Pinned memory through which saves and loads copy. It belongs to the plan of the run, because a rank
-// must not allocate pinned memory while another one waits for it in a collective operation.
+// Pinned memory through which saves and loads copy. It belongs to the plan of the run, because a
+// rank must not allocate pinned memory while another one waits for it in a collective operation.
 struct CheckpointStaging {
   Backend& backend;
   Tensor memory;  // bytes
@@ -34,14 +34,15 @@ struct CheckpointStaging {
   char* data() const { return memory.as<char>(); }
   int64_t num_bytes() const { return memory.num_bytes(); }
 };
-// Returns the size that copies of `tensors` need, at most 64 MiB: large enough for the full rate, and
-// small enough to pin anywhere.
+// Returns the size that copies of `tensors` need, at most 64 MiB: large enough for the full rate,
+// and small enough to pin anywhere.
 int64_t staging_bytes(const std::vector<StateTensor>& tensors);
 
 // Returns those of a rank's state tensors that it writes, so that all ranks together write each
 // element once. Replicas over data-parallel ranks are dealt out among them by size, what all
 // tensor-parallel ranks hold is written by the first one, and the last stage's copy of the word
-// embeddings is not written. With `shards_optimizer` each data-parallel rank holds its own part of "optimizer/...".
+// embeddings is not written. With `shards_optimizer` each data-parallel rank holds its own part of
+// "optimizer/...".
 std::vector<StateTensor> written_by(const ParallelLayout& layout, bool shards_optimizer,
                                     const std::vector<StateTensor>& tensors);
 
@@ -63,9 +64,9 @@ std::filesystem::path begin_checkpoint(const std::filesystem::path& dir, int64_t
 // The first rank calls it, with what pieces_to_text() of each rank has returned.
 void commit_checkpoint(const std::filesystem::path& dir, const CheckpointInfo& info,
                        const std::vector<std::string>& pieces_by_rank);
-// Half a checkpoint would keep a full disk full. A rank that fails to write removes its own file: the
-// others may still write, and without their folder they would fail for another reason, and first. If
-// it is alone, or if the commit fails, the folder goes as a whole.
+// Half a checkpoint would keep a full disk full. A rank that fails to write removes its own file:
+// the others may still write, and without their folder they would fail for another reason, and
+// first. If it is alone, or if the commit fails, the folder goes as a whole.
 void abandon_rank_file(const std::filesystem::path& dir, int64_t iteration, HostGroup& ranks);
 
 // Removes the checkpoints before `iteration` but the newest, so that `keep_last` with it remain,
@@ -80,10 +81,10 @@ void remove_old_checkpoints(const std::filesystem::path& dir, int64_t iteration,
 CheckpointInfo read_checkpoint_info(const std::filesystem::path& dir, int64_t iteration);
 
 // Fills `tensors`, whatever pieces of the stored tensors they are, and verifies the checksum of
-// each stored piece that it reads. Stored tensors that `tensors` does not name are skipped. A tensor
-// that the checkpoint lacks, or that has another shape there, is a std::runtime_error that names
-// both. "model/X" of another type is taken from "optimizer/master/X" or converted, so that weights
-// load into fp32, bf16 and fp16 runs.
+// each stored piece that it reads. Stored tensors that `tensors` does not name are skipped. A
+// tensor that the checkpoint lacks, or that has another shape there, is a std::runtime_error that
+// names both. "model/X" of another type is taken from "optimizer/master/X" or converted, so that
+// weights load into fp32, bf16 and fp16 runs.
 void load_checkpoint(const std::filesystem::path& dir, int64_t iteration,
                      const std::vector<StateTensor>& tensors, CheckpointStaging& staging,
                      HostGroup& ranks);

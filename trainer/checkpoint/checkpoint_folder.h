@@ -32,8 +32,8 @@ void set_latest_iteration(const std::filesystem::path& dir, int64_t iteration);
 // Returns the iterations of all iter_ folders in DIR, newest first, whether they are whole or not.
 std::vector<int64_t> stored_iterations(const std::filesystem::path& dir);
 
-// Returns whether the folder holds weights as Megatron or DeepSpeed writes them: mp_rank_00/, __0_0.distcp,
-// model_optim_rng.pt, global_step10/.
+// Returns whether the folder holds weights as Megatron or DeepSpeed writes them: mp_rank_00/,
+// __0_0.distcp, model_optim_rng.pt, global_step10/.
 bool holds_model_of_megatron(const std::filesystem::path& folder);
 // The way from there, as the end of a sentence.
 inline constexpr const char* kWayFromMegatron =

@@ -36,8 +36,8 @@ struct CheckpointInfo {
   // Reading sets this to false where there are weights alone (an imported model); the optimizer
   // then starts afresh.
   bool has_optimizer = true;
-  // The segments of the run up to here, the one that saves it included, as a JSON list (segment_list.h). Empty in
-  // imported weights and in checkpoints of older versions.
+  // The segments of the run up to here, the one that saves it included, as a JSON list
+  // (segment_list.h). Empty in imported weights and in checkpoints of older versions.
   std::string run_segments_json;
   // All arguments of the run as a JSON object, for people.
   std::string arguments_json = "{}";

@@ -28,10 +28,10 @@ class CheckpointReader {
   // Returns the global shape of a tensor. Throws std::out_of_range if there is none of that name.
   const std::vector<int64_t>& shape_of(const std::string& name) const;
 
-  // Writes the elements of `want`, as fp32, bf16 or fp16, to `to`. Where they are stored in the other type,
-  // "model/X" is taken from "optimizer/master/X", and the other way round, if there is one. Throws
-  // std::runtime_error if the checkpoint does not hold each of them once, ChecksumMismatch if they
-  // are damaged.
+  // Writes the elements of `want`, as fp32, bf16 or fp16, to `to`. Where they are stored in the
+  // other type, "model/X" is taken from "optimizer/master/X", and the other way round, if there is
+  // one. Throws std::runtime_error if the checkpoint does not hold each of them once,
+  // ChecksumMismatch if they are damaged.
   void read(const TensorPiece& want, DType type, char* to);
   // The same from the tensor of that very name.
   void read_as_stored(const TensorPiece& want, DType type, char* to);

@@ -1,5 +1,5 @@
-// A piece is the part of a global tensor that a rank or a file holds. Loading a checkpoint on another
-// topology is for_each_common_run() and a copy.
+// A piece is the part of a global tensor that a rank or a file holds. Loading a checkpoint on
+// another topology is for_each_common_run() and a copy.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,8 @@ std::string problem_of_piece(const TensorPiece& piece);
 // Calls run(have_at, want_at, count) for each run of elements that both pieces hold and that is
 // contiguous in both, in ascending order; positions count from the beginning of each piece. Both
 // must be sound (problem_of_piece) and of one global tensor; the names are not compared. The first
-// sizes of the global shapes may differ: the shorter tensor is then the beginning of the longer one.
+// sizes of the global shapes may differ: the shorter tensor is then the beginning of the longer
+// one.
 void for_each_common_run(
     const TensorPiece& have, const TensorPiece& want,
     const std::function<void(int64_t have_at, int64_t want_at, int64_t count)>& run);

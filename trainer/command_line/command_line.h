@@ -22,8 +22,8 @@ struct ParsedArguments {
 // Reads a command line (without the program's name). Never throws for what a user may type.
 ParsedArguments parse_arguments(std::vector<std::string> arguments);
 
-// Adds the problems of the configuration to those of the command line, but for those that only follow from a
-// value that could not be read: the configuration has a default in its place.
+// Adds the problems of the configuration to those of the command line, but for those that only
+// follow from a value that could not be read: the configuration has a default in its place.
 void add_problems(ParsedArguments& parsed, const std::vector<std::string>& of_config);
 
 }  // namespace weft

@@ -19,7 +19,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Moves the members of the file into the configuration, one after the other, and tells which are left.
+// Moves the members of the file into the configuration, one after the other, and tells which are
+// left.
 class Reader {
  public:
   Reader(Config& config, const std::function<bool(const std::string&)>& is_given,
@@ -207,7 +208,8 @@ class Reader {
       config_.curriculum_metrics_seed = Config().curriculum_metrics_seed;
   }
 
-  // DeepSpeed's metrics seqlen_truncate and seqlen_reshape draw nothing: they cut samples that others draw.
+  // DeepSpeed's metrics seqlen_truncate and seqlen_reshape draw nothing: they cut samples that
+  // others draw.
   void read_metrics(const Json& metrics) {
     Json drawn = Json::object();
     for (const auto& [name, metric] : metrics.items()) {

@@ -12,15 +12,16 @@
 
 namespace weft {
 
-// Sets the options that config.deepspeed_config names; without a file it does nothing. `is_given` tells
-// whether the command line has a flag: where both have a value, they must be equal. What cannot be
-// read, contradicts or is not known is added to `problems`, and what has no effect to `notes`.
+// Sets the options that config.deepspeed_config names; without a file it does nothing. `is_given`
+// tells whether the command line has a flag: where both have a value, they must be equal. What
+// cannot be read, contradicts or is not known is added to `problems`, and what has no effect to
+// `notes`.
 void apply_deepspeed_config(Config& config,
                             const std::function<bool(const std::string& flag)>& is_given,
                             std::vector<std::string>& problems, std::vector<std::string>& notes);
 
-// Reads the file that --curriculum-metrics names, unless it is the JSON text itself: the run's manifest
-// keeps the text. One that cannot be read is a problem, and is cleared.
+// Reads the file that --curriculum-metrics names, unless it is the JSON text itself: the run's
+// manifest keeps the text. One that cannot be read is a problem, and is cleared.
 void load_curriculum_metrics(Config& config, std::vector<std::string>& problems);
 
 }  // namespace weft

@@ -1,5 +1,5 @@
-// The values of all options of weft-train, in Megatron's words. command_line/ holds the table of their
-// names and help texts (options.h), parses and prints them; problems/ checks them.
+// The values of all options of weft-train, in Megatron's words. command_line/ holds the table of
+// their names and help texts (options.h), parses and prints them; problems/ checks them.
 // [Megatron-LM megatron/training/arguments.py, core_r0.7 and v2.x]
 #pragma once
 
@@ -82,7 +82,8 @@ struct Config : SampleArguments {
   // precision and device
   bool bf16 = false, fp16 = false;
   bool fp32_residual_connection = false;  // with either of them the residual stream stays fp32
-  // The factor of an fp16 run's loss (step/loss_scale.h): constant, or if that is not given, dynamic.
+  // The factor of an fp16 run's loss (step/loss_scale.h): constant, or if that is not given,
+  // dynamic.
   std::optional<double> loss_scale;
   double initial_loss_scale = 4294967296.0, min_loss_scale = 1.0;
   int64_t loss_scale_window = 1000, hysteresis = 2;
@@ -100,8 +101,8 @@ struct Config : SampleArguments {
   // parallelism
   int64_t tensor_model_parallel_size = 1, pipeline_model_parallel_size = 1;
   std::string pp_partition_method = "uniform";  // pipeline_partition.h
-  // Each of the first two makes interleaved stages, and at most one of them is given. The third is the
-  // number of micro-batches that pass a virtual stage together.
+  // Each of the first two makes interleaved stages, and at most one of them is given. The third is
+  // the number of micro-batches that pass a virtual stage together.
   std::optional<int64_t> num_layers_per_virtual_pipeline_stage,
       num_virtual_stages_per_pipeline_rank, microbatch_group_size_per_virtual_pipeline_stage;
   bool sequence_parallel = false;
@@ -170,18 +171,19 @@ struct Config : SampleArguments {
   }
   int64_t positions() const { return max_position_embeddings.value_or(seq_length); }
   int64_t data_parallel_size() const;  // at least 1
-  // Returns how many virtual stages, chunks of the layers, each pipeline rank holds; 1 unless stages
-  // are interleaved.
+  // Returns how many virtual stages, chunks of the layers, each pipeline rank holds; 1 unless
+  // stages are interleaved.
   int64_t num_virtual_stages() const;
   // The global batch size of evaluations and of the end of the run.
   int64_t global_batch() const;
   // The sizes of all batches. Throws std::invalid_argument for a step schedule that is none.
   BatchSizePlan batch_size_plan() const;
   bool has_curriculum() const { return !curriculum.schedule_type.empty(); }
-  // Returns what decides the order of samples by difficulty; nothing if there is no such curriculum.
+  // Returns what decides the order of samples by difficulty; nothing if there is no such
+  // curriculum.
   std::optional<MetricCurriculum> metric_curriculum() const;
-  // The lengths of the sequences of all batches. Throws std::invalid_argument for a curriculum that is
-  // none.
+  // The lengths of the sequences of all batches. Throws std::invalid_argument for a curriculum that
+  // is none.
   LengthCurriculum length_curriculum() const;
   // Positions without loss: those of --eod-mask-loss and --unsee, those that a reshaping curriculum
   // repeats, and rows that fill up the last batch of --full-validation.
@@ -189,8 +191,8 @@ struct Config : SampleArguments {
     return eod_mask_loss || full_validation || !unsee.empty() ||
            (has_curriculum() && curriculum.mode == "reshape");
   }
-  // Returns the steps of --profile-steps, if it is given. Throws std::invalid_argument for a text that
-  // is no range of steps.
+  // Returns the steps of --profile-steps, if it is given. Throws std::invalid_argument for a text
+  // that is no range of steps.
   std::optional<StepRange> profiled_steps() const;
   // Some options need the token that ends documents.
   bool looks_for_document_ends() const {

@@ -21,8 +21,8 @@ struct Fp8Options {
   bool measures_errors = false;      // plans memory for bf16 products beside those of fp8
 };
 
-// Products sum over each of their sizes in one direction or another, and in fp8 cuBLASLt takes multiples
-// of 16.
+// Products sum over each of their sizes in one direction or another, and in fp8 cuBLASLt takes
+// multiples of 16.
 constexpr int64_t kFp8SizeMultiple = 16;
 
 }  // namespace weft

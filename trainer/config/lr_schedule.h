@@ -1,5 +1,5 @@
-// The learning rate as Megatron anneals it. Everything is counted in samples; with --lr-decay-tokens
-// the decay is counted in tokens, as in Megatron-DeepSpeed.
+// The learning rate as Megatron anneals it. Everything is counted in samples; with
+// --lr-decay-tokens the decay is counted in tokens, as in Megatron-DeepSpeed.
 // [Megatron-LM core/optimizer_param_scheduler.py; bigscience-workshop/Megatron-DeepSpeed
 // megatron/learning_rates.py; microsoft/Megatron-DeepSpeed megatron/optimizer_param_scheduler.py]
 #pragma once
@@ -19,8 +19,8 @@ struct LrSettings {
   LrDecayStyle style = LrDecayStyle::kLinear;
   std::optional<int64_t> decay_tokens = {};   // then decay_steps has no meaning
   std::optional<int64_t> warmup_tokens = {};  // then warmup_steps has none
-  // Count tokens as Megatron-DeepSpeed does: those of a step count one step later, and decay begins at
-  // token 0 unless a step ends exactly with the warm-up's last sample.
+  // Count tokens as Megatron-DeepSpeed does: those of a step count one step later, and decay begins
+  // at token 0 unless a step ends exactly with the warm-up's last sample.
   bool counts_as_deepspeed = false;
 };
 

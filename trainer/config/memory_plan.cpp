@@ -34,7 +34,8 @@ Tensor with_data(const Tensor& t, void* data) {
 
 double to_mib(int64_t num_bytes) { return static_cast<double>(num_bytes) / (1 << 20); }
 
-// Returns the name of a buffer without the number of its layer and slot: "slot 1 layer 12 qkv" is "qkv".
+// Returns the name of a buffer without the number of its layer and slot: "slot 1 layer 12 qkv" is
+// "qkv".
 std::string kind_of(const std::string& name) {
   size_t begin = 0;
   for (const std::string_view counted : {"slot ", "layer "}) {
@@ -119,8 +120,8 @@ int64_t MemoryPlan::device_bytes() const {
   return sum;
 }
 
-// Returns the kinds of buffers in the order of the plan, with their sizes where there are several. Those
-// below 1 % of the class are added up.
+// Returns the kinds of buffers in the order of the plan, with their sizes where there are several.
+// Those below 1 % of the class are added up.
 std::string MemoryPlan::kinds_of(MemoryClass memory_class) const {
   std::vector<std::pair<std::string, int64_t>> kinds;
   for (const Buffer& buffer : buffers_) {

@@ -45,8 +45,9 @@ struct ModelShape {
   // Returns the type of the residual stream and of the gradients along it.
   DType residual_dtype() const { return has_fp32_residual ? DType::kFloat32 : dtype; }
 
-  // Returns whether attention's backward also makes the gradient of the bias of queries, keys and values. It can where
-  // its gradients are those of the product with that bias, unchanged; fp8 sums them where it quantizes them.
+  // Returns whether attention's backward also makes the gradient of the bias of queries, keys and
+  // values. It can where its gradients are those of the product with that bias, unchanged; fp8 sums
+  // them where it quantizes them.
   bool attention_sums_qkv_bias() const {
     return has_qkv_bias && rotary_size == 0 && num_groups() == num_heads && !fp8;
   }
@@ -73,11 +74,12 @@ struct ModelShape {
 double layer_multiplications(const ModelShape& shape);
 
 // Returns the FLOPs of forward and backward over `num_tokens` tokens (N). Recomputation is not
-// counted, and neither causal masking nor that of other documents is discounted. For F = 4C and H*D = C it is
-// 72 N L C^2 (1 + T/(6C) + Vp/(12 L C)) [Megatron-LM megatron/training/training.py].
+// counted, and neither causal masking nor that of other documents is discounted. For F = 4C and H*D
+// = C it is 72 N L C^2 (1 + T/(6C) + Vp/(12 L C)) [Megatron-LM megatron/training/training.py].
 double model_flops(const ModelShape& shape, double num_tokens);
-// Returns the FLOPs of one more forward over `num_layers` layers, which recomputation costs at most. With
-// all layers the sum of both is Megatron-DeepSpeed's count, 96 N L C^2 (1 + T/(6C) + Vp/(16 L C)).
+// Returns the FLOPs of one more forward over `num_layers` layers, which recomputation costs at
+// most. With all layers the sum of both is Megatron-DeepSpeed's count, 96 N L C^2 (1 + T/(6C) +
+// Vp/(16 L C)).
 double recomputed_flops(const ModelShape& shape, double num_tokens, int64_t num_layers);
 
 // Returns the shape of a configuration; `vocab_size` is the tokenizer's.

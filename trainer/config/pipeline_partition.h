@@ -10,8 +10,9 @@
 
 namespace weft {
 
-// Returns the number of layers of each of the `num_ranks` * `num_virtual_stages` stages of the model. The first stage has the embedding
-// besides, the last one the head; each of the two may have no layer, if there is another stage.
+// Returns the number of layers of each of the `num_ranks` * `num_virtual_stages` stages of the
+// model. The first stage has the embedding besides, the last one the head; each of the two may have
+// no layer, if there is another stage.
 //
 //   uniform                     equally many layers; the default, as in Megatron
 //   5,6,6,5                     these numbers
@@ -21,14 +22,14 @@ namespace weft {
 //   cost                        by the FLOPs of forward; the embedding has none
 //
 // The last four give each layer to the stage that has the least so far, the later one of equals: it
-// keeps the activations of fewer micro-batches. As all layers weigh the same, no other numbers have a
-// smaller maximum. The names are those of --pp-partition-method in Megatron-DeepSpeed. Throws
+// keeps the activations of fewer micro-batches. As all layers weigh the same, no other numbers have
+// a smaller maximum. The names are those of --pp-partition-method in Megatron-DeepSpeed. Throws
 // std::invalid_argument, which says what to change, for methods and numbers that give no partition.
 std::vector<int64_t> layers_of_stages(std::string_view method, int64_t num_ranks,
                                       const ModelShape& shape, int64_t num_virtual_stages = 1);
 
-// Returns "stage=0 layers=5 (embedding, layers 0-4)" and so on, a line for each stage; with its rank
-// where the ranks hold several.
+// Returns "stage=0 layers=5 (embedding, layers 0-4)" and so on, a line for each stage; with its
+// rank where the ranks hold several.
 std::string text_of_stages(const std::vector<int64_t>& stage_layers, int64_t num_ranks);
 
 }  // namespace weft

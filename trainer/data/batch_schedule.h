@@ -1,5 +1,5 @@
-// The number of samples of each step, the length of its sequences, and the number of steps of a run.
-// [Megatron-LM core/num_microbatches_calculator.py]
+// The number of samples of each step, the length of its sequences, and the number of steps of a
+// run. [Megatron-LM core/num_microbatches_calculator.py]
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ class BatchSchedule {
   // `config` has no problems(); its data-parallel ranks share the batches.
   explicit BatchSchedule(const Config& config);
 
-  // The run goes on from here. With --train-samples or --train-tokens the rest is counted anew: sizes
-  // may have been others before.
+  // The run goes on from here. With --train-samples or --train-tokens the rest is counted anew:
+  // sizes may have been others before.
   void resume_at(const RunPosition& position);
 
   // Returns the number of samples of the step that starts after `consumed_samples`.

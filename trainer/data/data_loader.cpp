@@ -12,8 +12,8 @@
 namespace weft {
 namespace {
 
-// Rows lie at random places of the files, of which the processor can guess none. While a row is copied, this
-// many after it are on their way to the caches.
+// Rows lie at random places of the files, of which the processor can guess none. While a row is
+// copied, this many after it are on their way to the caches.
 constexpr int64_t kPrefetchedRows = 2;
 
 }  // namespace

@@ -39,20 +39,21 @@ struct DataLoaderOptions {
   int64_t micro_batch_size = 1;
   int64_t dp_rank = 0, dp_size = 1;
   int64_t first_sample = 0;  // samples consumed so far
-  // If it is given, it tells the lengths of sequences and which tokens they hold. The run then needs
-  // to know the iterations and tokens that are behind it, too.
+  // If it is given, it tells the lengths of sequences and which tokens they hold. The run then
+  // needs to know the iterations and tokens that are behind it, too.
   std::optional<LengthCurriculum> curriculum = {};
   int64_t finished_iterations = 0, consumed_tokens = 0;
   int64_t vocab_size = 0;           // token ids from here on are errors
   int32_t end_of_document_id = -1;  // no token has the id -1
   bool eod_mask_loss = false;       // positions whose input is that token have no loss
   DocumentEnds document_ends = DocumentEnds::kUntold;
-  // If it is given, the samples are gone through again and again, so many each time, and no batch holds
-  // those of two passes. The last batch of a pass is smaller, and rows that fill it up to whole
-  // micro-batches have no loss. All mask_sums are B * T then: every token of a pass weighs the same.
+  // If it is given, the samples are gone through again and again, so many each time, and no batch
+  // holds those of two passes. The last batch of a pass is smaller, and rows that fill it up to
+  // whole micro-batches have no loss. All mask_sums are B * T then: every token of a pass weighs
+  // the same.
   std::optional<int64_t> samples_per_pass = {};
-  // Without samples a batch has sizes alone, neither tokens nor a mask: a pipeline stage between the
-  // first and the last needs no more. Then there are no threads.
+  // Without samples a batch has sizes alone, neither tokens nor a mask: a pipeline stage between
+  // the first and the last needs no more. Then there are no threads.
   bool has_samples = true;
   // If it is given, positions whose input or label is a token of these documents have no loss.
   std::shared_ptr<const UnseenDocuments> unseen = {};

@@ -23,7 +23,8 @@ struct LoaderSlots {
   int64_t num_bytes() const { return num_slots * num_arrays() * num_elements() * 4; }
 };
 
-// Training has one loader, each group of validation and test has one, and all live at the same time.
+// Training has one loader, each group of validation and test has one, and all live at the same
+// time.
 struct LoaderPlan {
   int64_t num_loaders = 0;
   int64_t train_bytes = 0, valid_bytes = 0, test_bytes = 0;  // of pinned host memory
@@ -35,9 +36,9 @@ struct LoaderPlan {
   std::string to_string() const;
 };
 
-// Plans the loaders of a rank that reads samples; pipeline stages between the first and the last need no
-// slots. A test whose share of --split is 0 is planned, although the run leaves it out. A run that names no
-// dataset yet is planned with one group each. Throws as resolve_data_paths().
+// Plans the loaders of a rank that reads samples; pipeline stages between the first and the last
+// need no slots. A test whose share of --split is 0 is planned, although the run leaves it out. A
+// run that names no dataset yet is planned with one group each. Throws as resolve_data_paths().
 LoaderPlan plan_loaders(const Config& config, int64_t largest_global_batch_size,
                         const DatasetTargetSizes& sizes);
 

@@ -52,8 +52,9 @@ std::unordered_set<std::string> scheduled_datasets(const SplitBlends& blends) {
   return scheduled;
 }
 
-// Datasets of one name are compared with each other, the others in their order. A dataset that only a schedule
-// names, and only one of the two, begins or ends with a sample that compare_blends() tells.
+// Datasets of one name are compared with each other, the others in their order. A dataset that only
+// a schedule names, and only one of the two, begins or ends with a sample that compare_blends()
+// tells.
 void add_blend_differences(const DataIdentity& saved_data, const DataIdentity& our_data,
                            DataDifferences& differences) {
   const std::vector<DatasetIdentity>&saved = saved_data.datasets, &ours = our_data.datasets;

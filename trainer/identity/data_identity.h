@@ -1,7 +1,7 @@
 // Ties a run to the bytes that it reads. Checkpoints and run manifests hold the identity of the
 // datasets and of their vocabulary, so that a dataset which was replaced under the same name, or a
-// vocabulary of equal size with other entries, is noticed; and the blends of the datasets, so that a
-// file which names them is not needed again.
+// vocabulary of equal size with other entries, is noticed; and the blends of the datasets, so that
+// a file which names them is not needed again.
 #pragma once
 
 #include <sys/stat.h>
@@ -23,15 +23,15 @@ struct DataIdentity {
   std::vector<DatasetIdentity> datasets;
   RunVocabulary vocabulary;
   std::string unsee_sha256 = {};  // of the file of --unsee; "" without one
-  // The datasets that the options, and the files which they name, named when the run began. There is none in
-  // imported weights and in checkpoints of older versions.
+  // The datasets that the options, and the files which they name, named when the run began. There
+  // is none in imported weights and in checkpoints of older versions.
   SplitBlends blends = {};
 
   bool has_blends() const { return !blends.prefixes().empty(); }
 };
 
-// {"datasets": [...], "vocabulary": {...}, "blends": {...}}. from_json() throws std::runtime_error or a JSON
-// exception for anything else.
+// {"datasets": [...], "vocabulary": {...}, "blends": {...}}. from_json() throws std::runtime_error
+// or a JSON exception for anything else.
 nlohmann::ordered_json to_json(const DataIdentity& data);
 DataIdentity data_identity_from_json(const nlohmann::ordered_json& json);
 
@@ -41,8 +41,8 @@ struct DataDifferences {
   std::vector<std::string> refused;  // or other tokens end documents, which nobody asked for
   std::vector<std::string> allowed;  // the run was told to go on with another dataset
 };
-// `config` is the loading run's: the token that ends documents matters where options look for it, and a
-// change of it is allowed where --eod-token-id asks for it.
+// `config` is the loading run's: the token that ends documents matters where options look for it,
+// and a change of it is allowed where --eod-token-id asks for it.
 DataDifferences compare_data(const DataIdentity& saved, const DataIdentity& ours,
                              const Config& config);
 
@@ -52,13 +52,14 @@ class DatasetWatch {
   // Identifies the dataset. Throws as identify_dataset(), std::system_error if a file is not there.
   explicit DatasetWatch(const std::filesystem::path& prefix);
   const DatasetIdentity& identity() const { return identity_; }
-  // Throws std::runtime_error if a file is another one, or was written to, since the dataset was identified.
-  // A run calls it when it has opened the files: those that it reads are then the identified ones.
+  // Throws std::runtime_error if a file is another one, or was written to, since the dataset was
+  // identified. A run calls it when it has opened the files: those that it reads are then the
+  // identified ones.
   void check_untouched() const;
   // Throws std::runtime_error if the files were written to and their bytes differ, and
   // std::system_error if one was made shorter. Returns a warning, once, if other files took their
-  // place: the run still reads the old ones; and if a .bin was written to that is too large to be compared
-  // as a whole.
+  // place: the run still reads the old ones; and if a .bin was written to that is too large to be
+  // compared as a whole.
   std::string check();
 
  private:

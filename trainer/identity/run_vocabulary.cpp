@@ -61,7 +61,8 @@ nlohmann::json read_vocabulary_file(const fs::path& vocab_file) {
   return json;
 }
 
-// Takes the tokens of vocab.json and, unless the dataset's manifest has named it, the one that ends documents.
+// Takes the tokens of vocab.json and, unless the dataset's manifest has named it, the one that ends
+// documents.
 void take_tokens(RunVocabulary& vocabulary, const fs::path& vocab_file) {
   const nlohmann::json json = read_vocabulary_file(vocab_file);
   vocabulary.num_tokens = std::ssize(json);
@@ -140,8 +141,8 @@ struct SeenEnds {
   int64_t num_documents = 0, num_ended = 0;
 };
 
-// Looks at `most` documents that are spread evenly: the parts of a merged dataset differ. Empty documents have no
-// end, and a damaged index is told by those that read samples.
+// Looks at `most` documents that are spread evenly: the parts of a merged dataset differ. Empty
+// documents have no end, and a damaged index is told by those that read samples.
 SeenEnds look_at_ends(const DatasetReader& reader, int64_t id, int64_t most) {
   // Files without bounds hold a document in each sequence.
   const bool has_bounds = reader.num_documents() > 0;

@@ -21,8 +21,8 @@ struct RunVocabulary {
   // The files of the tokenizer that made the dataset, with absolute paths and checksums.
   TokenizerFiles tokenizer = {};
 
-  // The token that ends documents; -1 in checkpoints of versions that did not save it. Its origin is
-  // for messages, as "the last one of --vocab-size".
+  // The token that ends documents; -1 in checkpoints of versions that did not save it. Its origin
+  // is for messages, as "the last one of --vocab-size".
   int64_t end_of_document = -1;
   std::string end_of_document_source = {};
 };
@@ -30,19 +30,22 @@ struct RunVocabulary {
 // Returns the number of tokens from the first of these that there is: --vocab-size; the number of
 // entries of --vocab-file; "vocabulary": {"size"} of the dataset's PREFIX.manifest.json, which
 // weft-data writes; the number of entries of vocab.json in vocabulary_folder(). The checksums are
-// the manifest's, or else those of the files. The token that ends documents is that of --eod-token-id,
+// the manifest's, or else those of the files. The token that ends documents is that of
+// --eod-token-id,
 // else of the manifest, else <|endoftext|> of vocab.json, else the last one of the tokenizer that made
 // the dataset, whatever --vocab-size adds to that.
 // Throws std::invalid_argument if there is no such source, if --vocab-size is smaller than the
-// vocabulary of the manifest or of --vocab-file, if --eod-token-id is not in the vocabulary, if --vocab-file or --merge-file is another file
-// than the manifest says, and if the datasets of a blend were made with different vocabularies;
-// std::runtime_error for a file that is no vocabulary, std::system_error if it cannot be read.
+// vocabulary of the manifest or of --vocab-file, if --eod-token-id is not in the vocabulary, if
+// --vocab-file or --merge-file is another file than the manifest says, and if the datasets of a
+// blend were made with different vocabularies; std::runtime_error for a file that is no vocabulary,
+// std::system_error if it cannot be read.
 RunVocabulary find_run_vocabulary(const Config& config);
 
-// Returns a warning that names the datasets of which no document, or not each one, ends with the end-of-document
-// token, where the run looks for that (--eod-mask-loss, --reset-position-ids, --reset-attention-mask) or names it
-// (--eod-token-id); else "". It looks at a few documents of each dataset. Throws std::invalid_argument where
-// the run looks for it and none of its training datasets has it: the options would do nothing. Throws as DatasetReader.
+// Returns a warning that names the datasets of which no document, or not each one, ends with the
+// end-of-document token, where the run looks for that (--eod-mask-loss, --reset-position-ids,
+// --reset-attention-mask) or names it (--eod-token-id); else "". It looks at a few documents of
+// each dataset. Throws std::invalid_argument where the run looks for it and none of its training
+// datasets has it: the options would do nothing. Throws as DatasetReader.
 std::string check_document_ends(const Config& config, const RunVocabulary& vocabulary);
 
 // Returns the folder of GPT-2's files: $WEFT_GPT2_DIR if that is set, even where it does not exist

@@ -29,7 +29,8 @@ struct IterationLine {
   std::optional<double> grad_norm = {}, params_norm = {};
   std::optional<int64_t> curriculum_seqlen = {};  // the length of sequences, where it may change
   int64_t num_skipped = 0, num_nan = 0;
-  // Of all devices. Megatron divides the last batch by the mean time, which differs while the batch grows.
+  // Of all devices. Megatron divides the last batch by the mean time, which differs while the batch
+  // grows.
   double samples_per_s = 0, tokens_per_s = 0;
   double tflops = 0;               // model TFLOP/s of one device; recomputation is not counted
   double hardware_tflops = 0;      // the same with recomputation, which Megatron-DeepSpeed counts

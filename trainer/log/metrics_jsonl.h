@@ -37,8 +37,8 @@ std::string lost_output_line(int64_t iteration, const std::string& reason);
 // Appends lines with one write each, so that a killed run leaves at most one torn line, the last.
 class MetricsFile {
  public:
-  // Opens or creates the file. First it drops a torn line and, if `resumed_iteration` is given, the lines
-  // of the iterations after it, and of the end of training, that the run has written before.
+  // Opens or creates the file. First it drops a torn line and, if `resumed_iteration` is given, the
+  // lines of the iterations after it, and of the end of training, that the run has written before.
   MetricsFile(const std::filesystem::path& path, std::optional<int64_t> resumed_iteration);
   MetricsFile(const MetricsFile&) = delete;
   MetricsFile& operator=(const MetricsFile&) = delete;

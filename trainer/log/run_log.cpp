@@ -46,8 +46,8 @@ void RunLog::open_files(const Options& options) {
       folder.string(), end->iteration, metrics_->num_dropped_lines(), kMetricsName, num_samples));
 }
 
-// Returns the number of samples whose losses are dropped. A run that keeps no losses drops those that follow its
-// begin, too: they are of another past.
+// Returns the number of samples whose losses are dropped. A run that keeps no losses drops those
+// that follow its begin, too: they are of another past.
 int64_t RunLog::open_sample_losses(int64_t resumed_samples) {
   const auto path = std::filesystem::path(config_.run_folder()) / kSampleLossesName;
   if (config_.no_sample_losses && !std::filesystem::exists(path)) return 0;

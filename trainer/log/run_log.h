@@ -1,4 +1,5 @@
-// Writes log lines, metrics.jsonl, losses of samples and TensorBoard events from one record per step.
+// Writes log lines, metrics.jsonl, losses of samples and TensorBoard events from one record per
+// step.
 #pragma once
 
 #include <cstdio>
@@ -42,7 +43,8 @@ class RunLog {
     int64_t num_iterations = 0;
     int64_t num_recomputed_layers = 0;  // in backward, of the whole model
     std::string run_id;
-    // What this run has logged after these is dropped: it takes those steps again. An evaluation drops nothing.
+    // What this run has logged after these is dropped: it takes those steps again. An evaluation
+    // drops nothing.
     std::optional<LogEnd> log_end = {};
     // As in Megatron, the first rank prints text and the last one iterations, metrics and events.
     bool prints_text = true, logs_steps = true;

@@ -74,8 +74,8 @@ Json json_of(const std::optional<CyclicOptions>& cyclic) {
           {"data_parallel_size", cyclic->data_parallel_size}};
 }
 
-// Returns the id of the logs that `segment`, the last one of a manifest, has written into this very folder: a copy of
-// the folder has the manifest, but not the files elsewhere that carry the id.
+// Returns the id of the logs that `segment`, the last one of a manifest, has written into this very
+// folder: a copy of the folder has the manifest, but not the files elsewhere that carry the id.
 std::string run_id_of(const Json& segment, const fs::path& run_folder) {
   if (fs::weakly_canonical(segment.value("run_folder", "")) != fs::weakly_canonical(run_folder))
     return "";

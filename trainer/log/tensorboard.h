@@ -37,12 +37,14 @@ std::vector<std::string_view> whole_records(std::string_view file);
 // Cuts the points that a resumed run will write again off the event files of the run `run_id` in
 // `folder`: from the first one after iteration `iteration` on or, of tags "... vs samples", after
 // `consumed_samples`. (TensorBoard's own mark of a restart, SessionLog, counts both in one unit.)
-// Files of other runs stay as they are. Returns the number of dropped records. Throws std::system_error.
+// Files of other runs stay as they are. Returns the number of dropped records. Throws
+// std::system_error.
 int64_t drop_events_after(const std::filesystem::path& folder, const std::string& run_id,
                           int64_t iteration, int64_t consumed_samples);
 
 // Every process writes a new file, so that a resumed run never appends to one that may be torn. The
-// name ends in ".RUN_ID.weft": files of many runs lie side by side in one folder. Each add() is one write.
+// name ends in ".RUN_ID.weft": files of many runs lie side by side in one folder. Each add() is one
+// write.
 class EventFile {
  public:
   // Creates the folder. Throws std::system_error.

@@ -12,9 +12,10 @@ namespace weft {
 
 namespace {
 
-// Each sample of a blend without weights comes once, so it may have fewer than a run takes. Megatron-Core ends
-// such a run when they are used up [core/datasets/blended_megatron_dataset_builder.py: the smaller one of what is
-// asked and what there is].
+// Each sample of a blend without weights comes once, so it may have fewer than a run takes.
+// Megatron-Core ends such a run when they are used up
+// [core/datasets/blended_megatron_dataset_builder.py: the smaller one of what is asked and what
+// there is].
 void check_blend_suffices(Split split, const std::vector<Blend>& groups,
                           const BlendedDataset* dataset, int64_t needed,
                           const std::string& advice) {
@@ -34,8 +35,9 @@ void check_blend_suffices(Split split, const std::vector<Blend>& groups,
       blend.prefixes.size() > kMostNamed ? ", ..." : "", advice));
 }
 
-// Returns a line that tells how often the run reads each dataset of a split; "" where all are read in part of one
-// epoch. A tiny dataset in a blend, or a long validation, may be read very often without another sign of it.
+// Returns a line that tells how often the run reads each dataset of a split; "" where all are read
+// in part of one epoch. A tiny dataset in a blend, or a long validation, may be read very often
+// without another sign of it.
 std::string epochs_line(Split split, const std::vector<IndexReport>& reports) {
   std::vector<const IndexReport*> repeated;
   for (const IndexReport& report : reports) {
@@ -153,8 +155,8 @@ void TrainLoop::check_evaluations_suffice() const {
                        "a larger share of the data for it, a smaller --eval-iters");
 }
 
-// A run that resumes with a shorter --eval-interval, say, may need more validation samples than are left.
-// Those that it has built may be fewer than an earlier part of it has consumed, too.
+// A run that resumes with a shorter --eval-interval, say, may need more validation samples than are
+// left. Those that it has built may be fewer than an earlier part of it has consumed, too.
 void TrainLoop::begin_validation_again_if_needed() {
   if (config_.full_validation || consumed_valid_samples_ == 0) return;
   const int64_t left = validation_samples_to_come();

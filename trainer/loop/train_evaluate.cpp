@@ -23,9 +23,9 @@ std::string set_name(const std::string& set, const NamedDataset& group) {
 
 }  // namespace
 
-// Returns the mean over eval_iters global batches, or with --full-validation over all tokens of a set,
-// with as many results in flight as in training; or nothing if a signal cut it short: between SIGTERM and
-// SIGKILL there may be 30 seconds, in which the state must be saved.
+// Returns the mean over eval_iters global batches, or with --full-validation over all tokens of a
+// set, with as many results in flight as in training; or nothing if a signal cut it short: between
+// SIGTERM and SIGKILL there may be 30 seconds, in which the state must be saved.
 std::optional<double> TrainLoop::mean_loss(DataLoader& loader, bool full) {
   const int64_t num_batches = full ? loader.batches_per_pass() : config_.eval_iters;
   double sum = 0, num_loss_tokens = 0;
@@ -103,8 +103,8 @@ bool TrainLoop::evaluation_was_cut_short() const {
   return was_cut_short != 0;
 }
 
-// Returns the first sample of the evaluation that is due after the checkpoint's iteration, by the arguments of the
-// run that has saved it: an earlier part may have begun the validation set again.
+// Returns the first sample of the evaluation that is due after the checkpoint's iteration, by the
+// arguments of the run that has saved it: an earlier part may have begun the validation set again.
 std::optional<int64_t> TrainLoop::find_due_evaluation() const {
   // With --full-validation segments do not tell how often the set was consumed before.
   // Where no segments are known at all, loading has said so.

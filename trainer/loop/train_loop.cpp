@@ -70,8 +70,8 @@ ExitCode TrainLoop::train() {
   return ExitCode::kDone;
 }
 
-// Counts the step that was just enqueued. The learning rate moves after the step, if that updates the
-// weights: Megatron logs the next one.
+// Counts the step that was just enqueued. The learning rate moves after the step, if that updates
+// the weights: Megatron logs the next one.
 void TrainLoop::record_step(const GlobalBatch& batch, bool has_updated, double batch_wait_ms) {
   const int64_t batch_size = consumed_samples() - lr_consumed_samples_;
   lr_consumed_samples_ = consumed_samples();
@@ -109,8 +109,8 @@ void TrainLoop::read_results(size_t max_in_flight) {
   }
 }
 
-// Ends the run after a loss or gradient norm that is not finite, or goes on, because --skip-bad-steps has
-// left out the update. All ranks see the same numbers.
+// Ends the run after a loss or gradient norm that is not finite, or goes on, because
+// --skip-bad-steps has left out the update. All ranks see the same numbers.
 void TrainLoop::tolerate_or_stop(const StepRecord& record, const StepResult& result) {
   const int64_t in_row = result.outcome.bad_steps_in_row;
   std::string text =

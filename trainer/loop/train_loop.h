@@ -27,8 +27,8 @@
 
 namespace weft {
 
-// A loss or gradient norm was NaN or infinite (exit code 11), more often in a row than --skip-bad-steps
-// tolerates. No checkpoint was written since.
+// A loss or gradient norm was NaN or infinite (exit code 11), more often in a row than
+// --skip-bad-steps tolerates. No checkpoint was written since.
 struct NotFinite : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -145,7 +145,8 @@ class TrainLoop {
   std::optional<DeviceCeilings> ceilings_;  // likewise, if they were measured
   DatasetTargetSizes sizes_;
   std::optional<CyclicOptions> cyclic_;  // with --dataloader-type cyclic (resume.h)
-  // The segments of the loaded checkpoint, and from write_manifest() on this one, too. On the first rank.
+  // The segments of the loaded checkpoint, and from write_manifest() on this one, too. On the first
+  // rank.
   std::string run_segments_json_;
   TrainingDatasets datasets_;
   std::unique_ptr<Trainer> trainer_;

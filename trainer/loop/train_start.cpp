@@ -131,7 +131,8 @@ TrainLoop::TrainLoop(const Config& config, const std::vector<std::string>& notes
                                                   .prints_text = is_first_rank(),
                                                   .logs_steps = ranks_.rank() + 1 == ranks_.size()},
                                   out_);
-  // The last rank drops steps of other ways first: the manifest must not vouch for them if that fails.
+  // The last rank drops steps of other ways first: the manifest must not vouch for them if that
+  // fails.
   if (!config_.run_folder().empty()) ranks_.all_gather("");
   if (logs.writes_manifest && is_first_rank()) write_manifest(logs.run_id);
 }
@@ -312,7 +313,8 @@ void TrainLoop::warn_of_lost_steps(const std::string& folder, const LogEnd& end)
   }
 }
 
-// The last rank writes the logs. The first one reads the manifest, which it will write anew, and tells it how.
+// The last rank writes the logs. The first one reads the manifest, which it will write anew, and
+// tells it how.
 LogPlan TrainLoop::plan_logs() {
   const std::string folder = config_.run_folder();
   LogPlan plan{.writes_manifest = false};
@@ -356,7 +358,8 @@ LogPlan TrainLoop::plan_logs_of_training(const std::string& folder) {
   return {.run_id = shared->run_id, .end = shared->end};
 }
 
-// An evaluation adds its losses to the logs of the run whose checkpoint it has loaded, and drops nothing of them.
+// An evaluation adds its losses to the logs of the run whose checkpoint it has loaded, and drops
+// nothing of them.
 LogPlan TrainLoop::plan_logs_of_evaluation(const std::string& folder) const {
   const std::vector<std::string> logs = logs_in(folder);
   if (logs.empty()) return {};

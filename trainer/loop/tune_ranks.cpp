@@ -10,8 +10,9 @@ namespace weft {
 
 namespace {
 
-// A key's ",workspace=...,cublaslt=...,gpu=..." names what makes algorithms comparable at all. Behind
-// the GPU, whose name has no comma, it may say which question a choice answers (",fused", ",own").
+// A key's ",workspace=...,cublaslt=...,gpu=..." names what makes algorithms comparable at all.
+// Behind the GPU, whose name has no comma, it may say which question a choice answers (",fused",
+// ",own").
 std::set<std::string> kinds_of(const std::string& table) {
   std::set<std::string> kinds;
   std::istringstream lines(table);

@@ -11,9 +11,10 @@
 namespace weft {
 
 // Lets rank 0 time the matrix products that the table of algorithms lacks, and all ranks use its
-// table. Where rank 0 has too little free memory to time, the others do, and all use what the lowest
-// of them has found. All ranks call it, before the trainer allocates. Returns notes for the user.
-// Throws ConfigurationDiffers where ranks have other libraries or GPUs, whose algorithms differ.
+// table. Where rank 0 has too little free memory to time, the others do, and all use what the
+// lowest of them has found. All ranks call it, before the trainer allocates. Returns notes for the
+// user. Throws ConfigurationDiffers where ranks have other libraries or GPUs, whose algorithms
+// differ.
 std::string tune_on_first_rank(Trainer& trainer, Backend& backend, HostGroup& ranks);
 
 // Joins the tables of ranks (Backend::algorithms()): of the values of a key the first one stays.

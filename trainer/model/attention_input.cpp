@@ -7,8 +7,8 @@
 
 namespace weft {
 
-// Frequencies are rounded to fp32, as those that Megatron and Hugging Face multiply positions by; the
-// products and their cosines and sines are fp64 until they are stored.
+// Frequencies are rounded to fp32, as those that Megatron and Hugging Face multiply positions by;
+// the products and their cosines and sines are fp64 until they are stored.
 void Model::fill_angles() {
   if (angles_.empty()) return;
   const int64_t num_positions = angles_.shape(0), num_pairs = angles_.shape(2);

@@ -63,8 +63,8 @@ void Model::backward_head_weight(Tokens tokens, bool accumulate) {
                                     .accumulate = accumulate});
 }
 
-// Turns the gradient of the logits, or that of the chunk's output, into that of the last layer's branch
-// and skip connection.
+// Turns the gradient of the logits, or that of the chunk's output, into that of the last layer's
+// branch and skip connection.
 void Model::backward_end(const MicroBatch& batch, bool accumulate) {
   Tensor dfinal_ln;
   if (chunk().has_head) {

@@ -116,8 +116,8 @@ void initial_values(const Parameter& parameter, uint64_t seed, float* values) {
     std::fill_n(values, parameter.num_elements, parameter.init_value);
     return;
   }
-  // A row of the slice is a contiguous run of the global tensor, whichever dimension is sharded. The
-  // slice's runs of `run` elements lie `stride` elements apart.
+  // A row of the slice is a contiguous run of the global tensor, whichever dimension is sharded.
+  // The slice's runs of `run` elements lie `stride` elements apart.
   const int64_t cols = parameter.shape[1], rows = parameter.num_own / cols;
   int64_t run = parameter.num_own, stride = 0, first = 0;
   if (parameter.split_dim >= 0) {

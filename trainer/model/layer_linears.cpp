@@ -80,7 +80,8 @@ Tensor LayerLinears::scaling_of(Kind kind, const Place& place, Tensor own) const
                      row_of(kind, place), 2);
 }
 
-// A weight counts in an evaluation, too, because the step after the evaluation takes the copy that was made there.
+// A weight counts in an evaluation, too, because the step after the evaluation takes the copy that
+// was made there.
 Tensor LayerLinears::amax_of(Kind kind, const Place& place) const {
   if (!fp8_->is_delayed || (!place.is_training && kind != Kind::kWeight)) return {};
   const int64_t first = kind == Kind::kGradient ? forward_states_.shape(0) : 0;
@@ -248,7 +249,8 @@ void LayerLinears::weights_changed() {
   for (Weight& weight : weights_) weight.is_stale = true;
 }
 
-// The scales of weights change with the others, also where a bad step has left the weights as they were.
+// The scales of weights change with the others, also where a bad step has left the weights as they
+// were.
 void LayerLinears::end_step(Communicator& tensor_parallel, Communicator& data_parallel) {
   weights_changed();
   if (!fp8_ || !fp8_->is_delayed) return;

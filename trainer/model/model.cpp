@@ -31,10 +31,11 @@ int64_t rows_of(const ModelShape& shape, const ParallelLayout& layout) {
   return shape.micro_batch_size * shape.seq_length / layout.num_row_shares();
 }
 
-// Returns the inputs whose transposed fp8 copies stay for backward. Where ranks share rows, those of qkv and fc1
-// do not: their inputs are gathered from all ranks, and a copy would be larger than a rank's rows in bf16 from
-// four ranks on. Outputs that are computed again are kept in no form. Such a run lacks memory, so it keeps no
-// copy of proj's input either, which backward of attention needs in bf16 as well.
+// Returns the inputs whose transposed fp8 copies stay for backward. Where ranks share rows, those
+// of qkv and fc1 do not: their inputs are gathered from all ranks, and a copy would be larger than
+// a rank's rows in bf16 from four ranks on. Outputs that are computed again are kept in no form.
+// Such a run lacks memory, so it keeps no copy of proj's input either, which backward of attention
+// needs in bf16 as well.
 std::array<bool, LayerLinears::kNum> kept_inputs(const ParallelLayout& layout,
                                                  const RecomputeOptions& recompute) {
   const bool keeps_norms = layout.num_row_shares() == 1 && !recompute.norms;
@@ -205,7 +206,8 @@ void Model::for_each_buffer(const Add& add) {
       LayerActivations& a = slots_[slot][static_cast<size_t>(i)];
       const std::string prefix = of_slot + "layer " + std::to_string(first_layer + i) + " ";
       if (recompute_.group_begin(i) == i) add_residual(a, prefix);
-      // Kept of every layer: the input of a last product that is not computed again has its scale here.
+      // Kept of every layer: the input of a last product that is not computed again has its scale
+      // here.
       if (linears_.is_fp8()) add(keep, prefix + "fp8 scales", &a.fp8_scaling, f, {4, 4});
       if (recompute_.recomputes_layer(i)) continue;
       add_rest(a, prefix);
@@ -301,7 +303,8 @@ LayerActivations Model::layer(int64_t i) const {
     if (recompute_.mlp) a.fc1_pre = parts.fc1_pre;
     if (recompute_.recomputes_activation()) a.fc1 = parts.fc1;
   }
-  // Outputs that are kept in fp8 alone lie in memory of gradients that backward of a layer writes later.
+  // Outputs that are kept in fp8 alone lie in memory of gradients that backward of a layer writes
+  // later.
   const Tensor norm(dwide_.data(), shape_.dtype, {num_rows_, shape_.hidden_size});
   if (linears_.keeps_input(LayerLinears::kQkv)) a.ln1 = norm;
   if (linears_.keeps_input(LayerLinears::kFc1)) a.ln2 = norm;
@@ -348,8 +351,8 @@ void Model::bind(const ParameterTable& table, Tensor parameters, Tensor gradient
       part.arena_ends.push_back(parameter.arena_offset + parameter.num_elements);
     }
   }
-  // The last layer comes first in the arenas: a layer begins where the one after it ends, which may be
-  // that of the next chunk.
+  // The last layer comes first in the arenas: a layer begins where the one after it ends, which may
+  // be that of the next chunk.
   int64_t end_of_next = 0, begin_of_next = 0;
   for (auto part = parts_.rbegin(); part != parts_.rend(); ++part) {
     part->arena_begins = {end_of_next, begin_of_next};

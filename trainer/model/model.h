@@ -1,6 +1,6 @@
-// A rank's chunks of the GPT model as Megatron builds it: explicit forward and backward of a chunk over
-// one micro-batch, written for any sharded size. [Radford et al. 2019; Brown et al. 2020; Megatron-LM
-// megatron/core/models/gpt]
+// A rank's chunks of the GPT model as Megatron builds it: explicit forward and backward of a chunk
+// over one micro-batch, written for any sharded size. [Radford et al. 2019; Brown et al. 2020;
+// Megatron-LM megatron/core/models/gpt]
 #pragma once
 
 #include <array>
@@ -24,14 +24,14 @@
 
 namespace weft {
 
-// The activations that a rank keeps for backward. They decide over memory and time, and chunks of logits
-// over the order of sums, too.
+// The activations that a rank keeps for backward. They decide over memory and time, and chunks of
+// logits over the order of sums, too.
 struct ActivationOptions {
   int64_t num_slots = 1;  // micro-batches whose activations of a chunk are kept
   // Micro-batches whose embedding is kept, on the stage that has it.
   int64_t num_embedding_slots = 1;
-  // Buffers for the gradients of outputs that arrive from the next stage. With 0, the gradient of an
-  // output arrives in the buffer of the gradient of the input, which has been sent by then.
+  // Buffers for the gradients of outputs that arrive from the next stage. With 0, the gradient of
+  // an output arrives in the buffer of the gradient of the input, which has been sent by then.
   int64_t num_gradient_slots = 0;
   RecomputeOptions recompute = {};
   // Tokens whose logits are in memory at a time; 0: those of a micro-batch.
@@ -84,12 +84,13 @@ struct ModelParameters {
   ModelParameters(const ParameterTable& table, const Chunk& chunk, Tensor arena);
 };
 
-// The tensors of one layer that backward needs: 32*C bytes per token in bf16 (for F = 4C), 36*C with an
-// fp32 residual stream, 27*C with fp8 (gradients of weights, too), without the statistics. The outputs of the branches are not kept.
-// With fp8 the inputs of products are kept in fp8 (LayerLinears::keeps_input); then ln1, ln2 and a GLU's
-// output, which backward needs for nothing else, lie in scratch. R is the number of this rank's rows of the
-// residual stream: N, or N/tp with sequence parallelism. The stream, and the gradients along it, have the
-// type r: x, or fp32 (ModelShape::residual_dtype).
+// The tensors of one layer that backward needs: 32*C bytes per token in bf16 (for F = 4C), 36*C
+// with an fp32 residual stream, 27*C with fp8 (gradients of weights, too), without the statistics.
+// The outputs of the branches are not kept. With fp8 the inputs of products are kept in fp8
+// (LayerLinears::keeps_input); then ln1, ln2 and a GLU's output, which backward needs for nothing
+// else, lie in scratch. R is the number of this rank's rows of the residual stream: N, or N/tp with
+// sequence parallelism. The stream, and the gradients along it, have the type r: x, or fp32
+// (ModelShape::residual_dtype).
 struct LayerActivations {
   Tensor residual;           // (R,C) r   input of LN1 and of the skip connection
   Tensor ln1, mean1, rstd1;  // (R,C), (R), (R); an RMSNorm has no mean
@@ -127,9 +128,9 @@ class Model {
     fill_slopes();
   }
 
-  // From here on micro-batches have sequences of this length, at the beginnings of the buffers. Throws
-  // std::invalid_argument for one that is longer than the shape's, or shorter than two tokens, and for
-  // one whose rows ranks cannot share.
+  // From here on micro-batches have sequences of this length, at the beginnings of the buffers.
+  // Throws std::invalid_argument for one that is longer than the shape's, or shorter than two
+  // tokens, and for one whose rows ranks cannot share.
   void set_sequence_length(int64_t seq_length);
 
   // The products of the layers, whose fp8 copies of weights follow the weights only when told so.
@@ -141,9 +142,9 @@ class Model {
   int64_t num_slots() const { return static_cast<int64_t>(slots_.size()); }
 
   // Pipeline stages exchange the residual stream, (R,C) r, a whole sum. input() is what the
-  // stage before sends; it must be there before forward() of the micro-batch in that slot. output() is
-  // what forward() leaves for the stage after. output_gradient() must be there before backward(), which
-  // leaves input_gradient(), without gradient slots in the same memory.
+  // stage before sends; it must be there before forward() of the micro-batch in that slot. output()
+  // is what forward() leaves for the stage after. output_gradient() must be there before
+  // backward(), which leaves input_gradient(), without gradient slots in the same memory.
   Tensor input(int64_t slot) const;
   Tensor output() const { return final_residual_; }
   Tensor output_gradient(int64_t gradient_slot) const {
@@ -152,26 +153,28 @@ class Model {
   }
   Tensor input_gradient() const { return dresidual_; }
 
-  // Computes the logits of a micro-batch (of the first tokens), or without the head the output of the
-  // chunk. Without `training` there is no dropout. `gatherer`, if it is given, is asked for the
+  // Computes the logits of a micro-batch (of the first tokens), or without the head the output of
+  // the chunk. Without `training` there is no dropout. `gatherer`, if it is given, is asked for the
   // parameters of each layer before they are read.
   void forward(const MicroBatch& batch, bool training, ParameterGatherer* gatherer = nullptr);
-  // (N,Vp/tp) x, or one chunk of the N tokens; after loss(gradient) they are the gradients of the logits.
+  // (N,Vp/tp) x, or one chunk of the N tokens; after loss(gradient) they are the gradients of the
+  // logits.
   Tensor logits() const { return logits_; }
 
   // loss (1) fp32 = loss_scale * sum over tokens of loss * mask, plus `loss` where `accumulate`.
   // With `gradient` the logits are replaced by d(gradient_scale * sum of losses)/d(logits), and
-  // backward() of the same batch, with the same `accumulate`, must come next: of all chunks of logits but
-  // the last one the backward through the head is done here.
+  // backward() of the same batch, with the same `accumulate`, must come next: of all chunks of
+  // logits but the last one the backward through the head is done here.
   void loss(Tensor loss, const MicroBatch& batch, float loss_scale, bool accumulate, bool gradient,
             float gradient_scale);
   // out (B) fp32 = the mean loss of each sample over its unmasked tokens, after loss() of the same
   // batch; 0 where all are masked.
   void sample_losses(Tensor out, const MicroBatch& batch);
 
-  // Computes the gradients of the chunk's parameters, after forward(training) of the same batch, and
-  // loss(gradient) or with output_gradient(). They are added to what is there where `accumulate`.
-  // `reducer`, if it is given, is told when the gradients of a layer are enqueued for good.
+  // Computes the gradients of the chunk's parameters, after forward(training) of the same batch,
+  // and loss(gradient) or with output_gradient(). They are added to what is there where
+  // `accumulate`. `reducer`, if it is given, is told when the gradients of a layer are enqueued for
+  // good.
   void backward(const MicroBatch& batch, bool accumulate, GradientReducer* reducer = nullptr);
 
  private:
@@ -228,8 +231,8 @@ class Model {
   // with.
   Branch branch_before(int64_t i, const MicroBatch& batch, bool training) const;
   Branch attention_branch(int64_t i, const MicroBatch& batch, bool training) const;
-  // The gradient of a branch, in x. Without dropout it is that along the skip connection, and no copy of
-  // it is written unless the types differ.
+  // The gradient of a branch, in x. Without dropout it is that along the skip connection, and no
+  // copy of it is written unless the types differ.
   Tensor dbranch() const { return dbranch_ ? dbranch_ : dresidual_; }
   // (R,C): the output of the embedding, proj or fc2 until it is added to the stream. It lies in the
   // memory of dnormed_, because a layer that is recomputed between the backwards of two others must
@@ -238,21 +241,21 @@ class Model {
     return {dnormed_.data(), shape_.dtype, {num_rows_, shape_.hidden_size}};
   }
 
-  // Writes the word embedding, and its LayerNorm if there is one, to branch_output(); and back, from
-  // the gradient of that branch. Backward leaves branch_output() undefined.
+  // Writes the word embedding, and its LayerNorm if there is one, to branch_output(); and back,
+  // from the gradient of that branch. Backward leaves branch_output() undefined.
   void forward_embedding(const MicroBatch& batch);
   void backward_embedding(const MicroBatch& batch, bool accumulate);
 
   // --- rows of the residual stream (residual_stream.cpp) ---
   bool shares_rows() const { return layout_.num_row_shares() > 1; }
   int64_t first_row() const { return shares_rows() ? layout_.tp_rank * num_rows_ : 0; }
-  // Returns all N rows of `own` (R,C), which a column-parallel product reads: `own` itself, or where
-  // ranks share the rows all_rows_, which the next gathering overwrites.
+  // Returns all N rows of `own` (R,C), which a column-parallel product reads: `own` itself, or
+  // where ranks share the rows all_rows_, which the next gathering overwrites.
   Tensor gather_rows(Tensor own);
   // Returns all rows of `own` where they were gathered last, and no others since.
   Tensor rows_gathered_last(Tensor own) const { return shares_rows() ? all_rows_ : own; }
-  // A row-parallel product writes its partial sums, N rows, to partials_of(own); sum_partials() puts
-  // this rank's rows of the sums over ranks into `own`.
+  // A row-parallel product writes its partial sums, N rows, to partials_of(own); sum_partials()
+  // puts this rank's rows of the sums over ranks into `own`.
   Tensor partials_of(Tensor own) const { return shares_rows() ? partials_ : own; }
   void sum_partials(Tensor own);
   // The same in two halves: what is enqueued between them runs beside the collective. Backward does
@@ -262,15 +265,15 @@ class Model {
   void start_summing_partials(Tensor own);
   void wait_for_sums();
 
-  // Returns where the activations of layer `i` lie in the present slot. What is recomputed is shared,
-  // and is there until it is computed for another layer: all of a recomputed layer but the residual of
-  // its group's first one, or parts of every layer.
+  // Returns where the activations of layer `i` lie in the present slot. What is recomputed is
+  // shared, and is there until it is computed for another layer: all of a recomputed layer but the
+  // residual of its group's first one, or parts of every layer.
   LayerActivations layer(int64_t i) const;
   template <typename Add>
   void for_each_buffer(const Add& add);
   void plan_buffers(MemoryPlan& plan);
-  // The pass that computes a layer. Computing it again is a part of backward. Forward leaves no fp8 inputs of a
-  // layer that is computed again.
+  // The pass that computes a layer. Computing it again is a part of backward. Forward leaves no fp8
+  // inputs of a layer that is computed again.
   enum class Pass { kEvaluation, kForward, kBackward };
   LayerLinears::Place place(int64_t i, LayerLinears::Name name, Pass pass) const;
   Tensor fp8_error(int64_t i, LayerLinears::Name name) const {
@@ -292,8 +295,8 @@ class Model {
   NormOutput norm_output(const LayerLinears::Place& place, Tensor normed) const;
   // Returns what the product after the norm reads.
   LayerLinears::Input input_of(const NormOutput& norm);
-  // Computes layer `i`, which begins with `in`, up to its last branch or, without `computes_branch`,
-  // only what backward needs.
+  // Computes layer `i`, which begins with `in`, up to its last branch or, without
+  // `computes_branch`, only what backward needs.
   void forward_layer(int64_t i, const Branch& in, const MicroBatch& batch, Pass pass,
                      bool computes_branch = true);
   // Computes the outputs of a layer's norms, or of its fc1 and activation, where they are not kept.
@@ -361,12 +364,15 @@ class Model {
   EventId computed_ = 0, rows_gathered_ = 0, summed_ = 0;
   Tensor dresidual_;                      // (R,C) r gradient along the skip connection
   std::vector<Tensor> output_gradients_;  // (R,C) r, by gradient slot
-  // Gradient of a LayerNorm's output (R,C), or of the attention's (N,H*D/tp); in forward the branch.
+  // Gradient of a LayerNorm's output (R,C), or of the attention's (N,H*D/tp); in forward the
+  // branch.
   Tensor dnormed_;
-  // (N, max(qkv_size_, fc1_size_)) gradient of fc1's or qkv's output. In forward ln1 and ln2 lie there, one
-  // after the other, where they are kept in fp8 alone and a norm does not write them so; for them it may be wider.
+  // (N, max(qkv_size_, fc1_size_)) gradient of fc1's or qkv's output. In forward ln1 and ln2 lie
+  // there, one after the other, where they are kept in fp8 alone and a norm does not write them so;
+  // for them it may be wider.
   Tensor dwide_;
-  // (N,F/tp) gradient of a gated linear unit's output; in forward that output, where it is kept in fp8 alone
+  // (N,F/tp) gradient of a gated linear unit's output; in forward that output, where it is kept in
+  // fp8 alone
   Tensor dglu_;
   Tensor angles_;                // (T,2,P) fp32 of rotary positions, for the T of the buffers
   Tensor slopes_;                // (H/tp) fp32 of ALiBi

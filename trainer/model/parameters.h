@@ -1,13 +1,13 @@
 // The parameters of a rank, their names and their places in the flat arenas.
 //
-// Values (x), fp32 masters or what values lack of them, Adam's two moments and fp32 gradients are five
-// arenas of one layout: `arena_offset` is valid in each. The parameters that tensor parallelism shards lie first,
-// in the order in which backward completes their gradients (a head of its own, layers from last to
-// first, word embedding); those that every tensor-parallel rank holds whole (norms, the biases
-// of proj and fc2, positions) lie behind them in one region. So ranges of the arena can be reduced as
-// buckets while backward still runs, one reduction serves the replicated ones, and an optimizer shard
-// is any range of whole blocks of kOptimizerBlock elements. Padding between parameters is zero and
-// stays zero.
+// Values (x), fp32 masters or what values lack of them, Adam's two moments and fp32 gradients are
+// five arenas of one layout: `arena_offset` is valid in each. The parameters that tensor
+// parallelism shards lie first, in the order in which backward completes their gradients (a head of
+// its own, layers from last to first, word embedding); those that every tensor-parallel rank holds
+// whole (norms, the biases of proj and fc2, positions) lie behind them in one region. So ranges of
+// the arena can be reduced as buckets while backward still runs, one reduction serves the
+// replicated ones, and an optimizer shard is any range of whole blocks of kOptimizerBlock elements.
+// Padding between parameters is zero and stays zero.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ namespace weft {
 // One parameter of this rank, which is a slice of a global tensor. Names are Megatron-Core's
 // ("embedding.word_embeddings.weight", "decoder.layers.0.self_attention.linear_qkv.weight", ...),
 // with global layer numbers. Weights are stored [out, in]; the rows of linear_qkv are ordered per
-// head: [query, key, value] times D; with groups of queries, per group: [queries, key, value] times D.
-// Of a gated linear unit linear_fc1 is (2,F,C), gate and up.
+// head: [query, key, value] times D; with groups of queries, per group: [queries, key, value] times
+// D. Of a gated linear unit linear_fc1 is (2,F,C), gate and up.
 //
 // The word embedding has more rows in memory than the vocabulary has words, so that products are
 // fast and ranks get equal shares. Those rows are no part of the model: they are zero, get no
@@ -49,9 +49,9 @@ struct Parameter {
 
 class ParameterTable {
  public:
-  // Lists the parameters of one rank. The chunk with the embedding has both tables and the LayerNorm
-  // of the words, the one with the head the final norm, and its copy of the word embedding or weights of its own. Throws
-  // std::invalid_argument where sizes do not divide.
+  // Lists the parameters of one rank. The chunk with the embedding has both tables and the
+  // LayerNorm of the words, the one with the head the final norm, and its copy of the word
+  // embedding or weights of its own. Throws std::invalid_argument where sizes do not divide.
   ParameterTable(const ModelShape& shape, const ParallelLayout& layout);
 
   const std::vector<Chunk>& chunks() const { return chunks_; }  // in the order of the model
@@ -65,9 +65,9 @@ class ParameterTable {
   int64_t arena_elements() const { return arena_elements_; }  // with padding
   // The first element of the region of replicated parameters, which ends with the arena.
   int64_t replicated_begin() const { return replicated_begin_; }
-  // The word embedding where the first and the last stage of a pipeline both hold it; else empty. It
-  // begins and ends with whole blocks of kOptimizerBlock for every data-parallel rank, so that each
-  // has the same part of it on both stages.
+  // The word embedding where the first and the last stage of a pipeline both hold it; else empty.
+  // It begins and ends with whole blocks of kOptimizerBlock for every data-parallel rank, so that
+  // each has the same part of it on both stages.
   ArenaRange tied() const { return tied_; }
   std::vector<uint8_t> decay_flags() const;  // one per kOptimizerBlock
 
@@ -83,9 +83,9 @@ class ParameterTable {
   ArenaRange tied_;
 };
 
-// Returns the number of each block of kOptimizerBlock elements of a rank's arena: that of the block where
-// one rank holds the whole model, and for a slice of a tensor one that follows from it. So ranks that hold
-// the same elements have the same numbers.
+// Returns the number of each block of kOptimizerBlock elements of a rank's arena: that of the block
+// where one rank holds the whole model, and for a slice of a tensor one that follows from it. So
+// ranks that hold the same elements have the same numbers.
 std::vector<int32_t> global_block_numbers(const ParameterTable& table, const ModelShape& shape,
                                           const ParallelLayout& layout);
 

@@ -4,9 +4,9 @@
 //   uniform 2   groups of two layers; of each group only the input is kept     (0 1) (2 3) (4)
 //   block 2     the first two layers, each by itself; the others are kept       (0)  (1)  2  3  4
 //
-// Layers count from the beginning of a pipeline stage, so every stage recomputes as many. Or of every
-// layer only the parts that are cheap for their memory are recomputed: outputs of norms and of the
-// activation, then that of fc1, which is a product.
+// Layers count from the beginning of a pipeline stage, so every stage recomputes as many. Or of
+// every layer only the parts that are cheap for their memory are recomputed: outputs of norms and
+// of the activation, then that of fc1, which is a product.
 #pragma once
 
 #include <algorithm>
@@ -29,8 +29,8 @@ struct RecomputeOptions {
   bool recomputes_layer(int64_t i) const {
     return method == Method::kUniform || (method == Method::kBlock && i < num_layers);
   }
-  // Backward recomputes the layers of a group together, from the input of the first one. A kept layer
-  // is a group of its own.
+  // Backward recomputes the layers of a group together, from the input of the first one. A kept
+  // layer is a group of its own.
   int64_t group_begin(int64_t i) const {
     return method == Method::kUniform ? i / num_layers * num_layers : i;
   }
@@ -39,8 +39,8 @@ struct RecomputeOptions {
     if (method == Method::kNone) return 0;
     return method == Method::kUniform ? chunk_layers : std::min(num_layers, chunk_layers);
   }
-  // Returns how many layers of a chunk are computed again before their backward begins: those of the
-  // largest group, or one of which only parts are recomputed.
+  // Returns how many layers of a chunk are computed again before their backward begins: those of
+  // the largest group, or one of which only parts are recomputed.
   int64_t layers_at_once(int64_t chunk_layers) const {
     if (method == Method::kNone && !norms && !recomputes_activation()) return 0;
     return std::min(method == Method::kUniform ? num_layers : 1, chunk_layers);

@@ -11,8 +11,8 @@ namespace weft {
 
 struct CheckpointDifferences {
   int64_t num_equal = 0;  // tensors whose values are all equal
-  // One line for each other tensor: the number of elements that differ, the greatest difference, and
-  // the norm of the difference relative to the first one's; or that only one of the two has it.
+  // One line for each other tensor: the number of elements that differ, the greatest difference,
+  // and the norm of the difference relative to the first one's; or that only one of the two has it.
   std::vector<std::string> lines;
 };
 

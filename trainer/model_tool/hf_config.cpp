@@ -91,8 +91,9 @@ std::string text_of(const Json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-// Reads the frequencies of rotary positions, unscaled. Newer versions of transformers write them as an object. What
-// is not understood in it is refused: it may mean other frequencies, and a model that reads them wrongly still speaks.
+// Reads the frequencies of rotary positions, unscaled. Newer versions of transformers write them as
+// an object. What is not understood in it is refused: it may mean other frequencies, and a model
+// that reads them wrongly still speaks.
 double rotary_base_of(const HfConfig& config) {
   std::optional<double> base = find_rotary_base(config);
   if (config.json.contains(kRotaryBase) && !base)
@@ -159,7 +160,8 @@ ModelShape shape_of_llama(const HfConfig& config) {
   return shape;
 }
 
-// Its first versions had other names for three sizes. pretraining_tp only matters with slow_but_exact.
+// Its first versions had other names for three sizes. pretraining_tp only matters with
+// slow_but_exact.
 ModelShape shape_of_bloom(const HfConfig& config) {
   config.refuse_if_true("apply_residual_connection_post_layernorm",
                         "residuals after the LayerNorm are not built");

@@ -29,7 +29,8 @@ std::string token_with_id(const fs::path& vocab_file, int64_t id) {
   return kGpt2EndOfDocument;
 }
 
-// The id of GPT-2's end of documents in a vocab.json; -1 where it is not there, or no file is named.
+// The id of GPT-2's end of documents in a vocab.json; -1 where it is not there, or no file is
+// named.
 int64_t end_of_text_in(const TokenizerFiles& tokenizer) {
   if (tokenizer.empty()) return -1;
   return read_json_file(tokenizer.files[0].path).value(kGpt2EndOfDocument, int64_t{-1});

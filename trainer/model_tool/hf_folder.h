@@ -3,9 +3,10 @@
 // models/bloom/modeling_bloom.py]
 //
 // GPT-2's linear layers (Conv1D) store [in, out], and the columns of qkv are all queries, then all
-// keys, then all values. LLaMA's store [out, in], with matrices of their own for queries, keys, values,
-// gate and up. Ours store [out, in] as Megatron does, and the rows of qkv are ordered per head or group
-// [queries, key, value]; BLOOM's, which Megatron trained, do, too. Their embeddings have no padding rows.
+// keys, then all values. LLaMA's store [out, in], with matrices of their own for queries, keys,
+// values, gate and up. Ours store [out, in] as Megatron does, and the rows of qkv are ordered per
+// head or group [queries, key, value]; BLOOM's, which Megatron trained, do, too. Their embeddings
+// have no padding rows.
 #pragma once
 
 #include <cstdint>
@@ -48,9 +49,10 @@ struct HfImport {
   std::filesystem::path save;   // checkpoint folder; iteration 0 is written, weights alone
   int64_t make_vocab_size_divisible_by = 128;  // padding rows are zero
 };
-// Reads names with and without the prefix "transformer." or "model." and F32, BF16 and F16 weights, and stores
-// fp32. Returns what the user should know of it, or "". Throws std::runtime_error, which names the field of config.json
-// or the tensor that does not fit; a tensor that the model of config.json does not have is none that fits.
+// Reads names with and without the prefix "transformer." or "model." and F32, BF16 and F16 weights,
+// and stores fp32. Returns what the user should know of it, or "". Throws std::runtime_error, which
+// names the field of config.json or the tensor that does not fit; a tensor that the model of
+// config.json does not have is none that fits.
 std::string import_hf(const HfImport& options);
 
 }  // namespace weft

@@ -44,8 +44,9 @@ class HfWeights {
     }
   }
 
-  // Throws for a tensor that is none of `names`, with or without the prefix. Such a folder holds another model than
-  // its config.json describes, and would be read as a part of it. Older versions of transformers stored constants, too.
+  // Throws for a tensor that is none of `names`, with or without the prefix. Such a folder holds
+  // another model than its config.json describes, and would be read as a part of it. Older versions
+  // of transformers stored constants, too.
   void refuse_others_than(const std::set<std::string>& names) const {
     for (const auto& file : files_) {
       for (const SafetensorsEntry& entry : file->entries()) {

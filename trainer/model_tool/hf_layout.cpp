@@ -180,8 +180,8 @@ int64_t qkv_row(int64_t column, const ModelShape& shape) {
   return (head * 3 + s) * D + d;
 }
 
-// Returns our row of the fused qkv for their row of q_proj, k_proj or v_proj: ours lie group by group,
-// [queries, key, value].
+// Returns our row of the fused qkv for their row of q_proj, k_proj or v_proj: ours lie group by
+// group, [queries, key, value].
 int64_t grouped_row(HfLayout layout, int64_t row, const ModelShape& shape) {
   const int64_t D = shape.head_size, queries = shape.num_heads / shape.num_groups();
   const int64_t head = row / D;

@@ -1,5 +1,5 @@
-// The mapping between the tensors of Hugging Face's GPT-2, LLaMA or BLOOM and our parameters, element by
-// element.
+// The mapping between the tensors of Hugging Face's GPT-2, LLaMA or BLOOM and our parameters,
+// element by element.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,8 @@ struct HfTensor {
 
 enum class HfModel { kGpt2, kLlama, kBloom };
 
-// Returns the model of theirs that has this shape. Throws std::runtime_error, with what is in the way,
-// for a shape that none has.
+// Returns the model of theirs that has this shape. Throws std::runtime_error, with what is in the
+// way, for a shape that none has.
 HfModel hf_model(const ModelShape& shape);
 // Returns "model." for LLaMA, else "transformer.": before the names of all tensors but the head.
 std::string hf_prefix(const ModelShape& shape);

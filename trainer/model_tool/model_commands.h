@@ -1,4 +1,5 @@
-// Makes the sub-commands of weft-model: each is its options, and one call of this room or of checkpoint/.
+// Makes the sub-commands of weft-model: each is its options, and one call of this room or of
+// checkpoint/.
 #pragma once
 
 #include <memory>

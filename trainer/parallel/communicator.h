@@ -26,8 +26,8 @@ class Communicator {
   virtual ~Communicator() = default;
   virtual int rank() const = 0;  // in the group
   virtual int size() const = 0;
-  // Reductions take fp32, bf16 and fp16; the others take every type. Host memory sums bf16 and fp16 in
-  // fp32 and rounds once, NCCL rounds after every rank.
+  // Reductions take fp32, bf16 and fp16; the others take every type. Host memory sums bf16 and fp16
+  // in fp32 and rounds once, NCCL rounds after every rank.
   virtual void all_reduce(Tensor inout, Reduce reduce, Stream stream) = 0;
   // inp = size() times out, in rank order. `out` may be this rank's part of `inp`.
   virtual void reduce_scatter(Tensor out, Tensor inp, Stream stream) = 0;
@@ -36,7 +36,8 @@ class Communicator {
   virtual void broadcast(Tensor inout, int root, Stream stream) = 0;
   // Starts all transfers together, so that no send can block a receive.
   virtual void exchange(std::span<const Transfer> transfers, Stream stream) = 0;
-  // Throws where an operation that is under way has failed and the library can tell. It never waits.
+  // Throws where an operation that is under way has failed and the library can tell. It never
+  // waits.
   virtual void throw_if_failed() {}
 };
 

@@ -11,15 +11,15 @@
 // biases and positions over its own rows, so that region is first summed over the tensor-parallel
 // ranks, once per step.
 //
-// The first and the last stage of a pipeline both hold the word embedding and have each a part of its
-// gradient. The two parts are summed when each is already the sum over its data-parallel ranks: the
-// sum of two numbers does not depend on their order, so both copies get the same bits. For that the
-// embedding has buckets of its own, cut alike on both stages.
+// The first and the last stage of a pipeline both hold the word embedding and have each a part of
+// its gradient. The two parts are summed when each is already the sum over its data-parallel ranks:
+// the sum of two numbers does not depend on their order, so both copies get the same bits. For that
+// the embedding has buckets of its own, cut alike on both stages.
 //
 // The data-parallel sums run on the reduction stream while backward goes on on the compute
-// stream. Replicated, every rank gets the sums of all buckets (all-reduce). Sharded (ZeRO-1), it gets those
-// of its part of each bucket (reduce-scatter), updates that part, and the parameters are gathered
-// (all-gather). [Rajbhandari et al. 2020, arXiv:1910.02054]
+// stream. Replicated, every rank gets the sums of all buckets (all-reduce). Sharded (ZeRO-1), it
+// gets those of its part of each bucket (reduce-scatter), updates that part, and the parameters are
+// gathered (all-gather). [Rajbhandari et al. 2020, arXiv:1910.02054]
 #pragma once
 
 #include <cstdint>
@@ -40,8 +40,9 @@ struct ArenaRange {
 class ArenaShards {
  public:
   ArenaShards() = default;
-  // `bucket_elements` is rounded up to whole blocks of kOptimizerBlock for every rank. A bucket begins
-  // and one ends with `tied`, the word embedding that two pipeline stages share; it may be empty.
+  // `bucket_elements` is rounded up to whole blocks of kOptimizerBlock for every rank. A bucket
+  // begins and one ends with `tied`, the word embedding that two pipeline stages share; it may be
+  // empty.
   ArenaShards(int64_t arena_elements, int64_t bucket_elements, int rank, int size, bool sharded,
               ArenaRange tied = {});
 
@@ -64,8 +65,8 @@ class ArenaShards {
 
 class GradientReducer {
  public:
-  // All must outlive the reducer. `partial` are the gradients that tensor-parallel ranks sum, `tied`
-  // those that the first and the last stage sum; both may be empty.
+  // All must outlive the reducer. `partial` are the gradients that tensor-parallel ranks sum,
+  // `tied` those that the first and the last stage sum; both may be empty.
   GradientReducer(Backend& backend, const ProcessGroups& groups, const ArenaShards& shards,
                   ArenaRange partial, ArenaRange tied);
 

@@ -13,8 +13,8 @@
 namespace weft {
 namespace {
 
-// A NaN counts as less than any number, wherever it stands: the maximum must not depend on the order
-// of ranks.
+// A NaN counts as less than any number, wherever it stands: the maximum must not depend on the
+// order of ranks.
 float greater(float a, float b) { return a < b || a != a ? b : a; }
 
 // Elements [first, first + count) of a flat tensor.

@@ -133,8 +133,8 @@ class World final : public NcclWorld {
   World(HostGroup& host, Backend& backend) : host_(host), backend_(backend) {
     setenv("NCCL_ALGO", "Ring", /*overwrite=*/0);
     setenv("NCCL_PROTO", "Simple", /*overwrite=*/0);
-    // Operations of several communicators run on several streams. Without an order they could wait for
-    // each other [NCCL user guide, "Using multiple NCCL communicators concurrently"].
+    // Operations of several communicators run on several streams. Without an order they could wait
+    // for each other [NCCL user guide, "Using multiple NCCL communicators concurrently"].
     setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", /*overwrite=*/1);
     if (version() < NCCL_VERSION(2, 26, 0)) {
       throw std::invalid_argument(

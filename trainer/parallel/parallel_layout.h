@@ -20,7 +20,8 @@ struct Topology {
   // residuals, hidden dropout. Alone, a rank has all rows.
   bool sequence_parallel = false;
   // With interleaved stages each pipeline rank holds several chunks of the layers. The model is cut
-  // into num_stages() stages; pipeline rank r holds stages r, r + pp_size, r + 2 * pp_size and so on.
+  // into num_stages() stages; pipeline rank r holds stages r, r + pp_size, r + 2 * pp_size and so
+  // on.
   int64_t num_chunks = 1;
   // The number of layers of each of the num_stages(); empty: all have equally many.
   std::vector<int64_t> stage_layers = {};

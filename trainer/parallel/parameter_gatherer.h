@@ -7,9 +7,9 @@
 //
 // Without tensor parallelism a bucket is enqueued when it is updated, so that it is gathered beside
 // the update of the next one. With it, forward's collectives would wait: NCCL starts operations of
-// all communicators in the order in which the host enqueues them, and a collective of the first layer
-// would not start before the last bucket has. A layer's buckets are then enqueued one layer ahead.
-// The order of enqueuing follows from the program alone, so it is the same on all ranks.
+// all communicators in the order in which the host enqueues them, and a collective of the first
+// layer would not start before the last bucket has. A layer's buckets are then enqueued one layer
+// ahead. The order of enqueuing follows from the program alone, so it is the same on all ranks.
 #pragma once
 
 #include <vector>
@@ -25,11 +25,11 @@ class ParameterGatherer {
 
   // Takes the arena of parameters, x, padded_elements() long.
   void bind(Tensor parameters);
-  // The rank's part of this bucket is enqueued on the compute stream. Buckets come in falling order,
-  // all of them before the first wait.
+  // The rank's part of this bucket is enqueued on the compute stream. Buckets come in falling
+  // order, all of them before the first wait.
   void gather(size_t bucket);
-  // Work that is enqueued on the compute stream from now on may read parameters from this element of
-  // the arena on; those from `next_first` on are needed soon.
+  // Work that is enqueued on the compute stream from now on may read parameters from this element
+  // of the arena on; those from `next_first` on are needed soon.
   void wait_from(int64_t arena_first, int64_t next_first);
   void wait_for_all() { wait_from(0, 0); }
 

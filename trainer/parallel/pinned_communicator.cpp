@@ -95,8 +95,8 @@ class PinnedCommunicator final : public Communicator {
   }
 
  private:
-  // Calls `piece(first, count)` for runs of elements of `tensor`; the staging holds `copies` of one.
-  // A piece's upload has reached the device before the staging is used again.
+  // Calls `piece(first, count)` for runs of elements of `tensor`; the staging holds `copies` of
+  // one. A piece's upload has reached the device before the staging is used again.
   template <typename Piece>
   void in_pieces(Tensor tensor, int64_t copies, Stream stream, const Piece& piece) {
     const int64_t most = staging_.num_bytes() / (copies * size_bytes(tensor.dtype()));

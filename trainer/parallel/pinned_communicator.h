@@ -1,6 +1,6 @@
-// A communicator of ranks on GPUs whose data goes through pinned host memory and MPI. It is slow and
-// makes the host wait, but it needs neither NCCL nor a GPU for each rank: ranks that share one GPU
-// run every topology with the real kernels.
+// A communicator of ranks on GPUs whose data goes through pinned host memory and MPI. It is slow
+// and makes the host wait, but it needs neither NCCL nor a GPU for each rank: ranks that share one
+// GPU run every topology with the real kernels.
 #pragma once
 
 #include <memory>

@@ -23,8 +23,8 @@ class Slots {
   std::set<int64_t> free_;
 };
 
-// Collects the work of one stage, leaves out what its place in the pipeline has no use for, and gives
-// each item its slots.
+// Collects the work of one stage, leaves out what its place in the pipeline has no use for, and
+// gives each item its slots.
 class Order {
  public:
   Order(int stage, const PipelineShape& shape, bool trains)
@@ -125,11 +125,11 @@ void append_one_chunk(Order& order, int64_t num_first, int64_t m) {
 
 // --- interleaved ---
 //
-// All stages go in steps of a forward and a backward, after each of which they exchange. Stage r does
-// the forward that the last stage will do p - 1 - r steps later, and the backward that it has done
-// p - 1 - r steps before: so what a stage sends after a step is what its neighbour begins the next
-// step with. From the last stage to the first one it is there when it is needed, because a group
-// comes to a chunk p steps or more after it came to the chunk before.
+// All stages go in steps of a forward and a backward, after each of which they exchange. Stage r
+// does the forward that the last stage will do p - 1 - r steps later, and the backward that it has
+// done p - 1 - r steps before: so what a stage sends after a step is what its neighbour begins the
+// next step with. From the last stage to the first one it is there when it is needed, because a
+// group comes to a chunk p steps or more after it came to the chunk before.
 
 struct Step {
   PipelineItem forward = {}, backward = {};
@@ -138,7 +138,8 @@ struct Step {
 // A group of micro-batches, which takes as many steps as there are stages, at least, in each chunk.
 struct Group {
   int64_t first = 0, count = 0, num_steps = 0;
-  // Returns the item of step `i` of those that the group takes in all chunks, in the order `chunk_at`.
+  // Returns the item of step `i` of those that the group takes in all chunks, in the order
+  // `chunk_at`.
   PipelineItem at(int64_t i, int64_t chunk) const {
     const int64_t in_group = i % num_steps;
     return in_group < count ? item(first + in_group, chunk) : PipelineItem{};
@@ -154,9 +155,9 @@ std::vector<Group> groups_of(const PipelineShape& shape, int64_t m) {
   return groups;
 }
 
-// Returns the steps of the last stage. The forward of the last chunk, which ends with the loss, and its
-// backward are one step, so that the logits of one micro-batch are in memory at a time. Beside the
-// other backwards of a group are the other forwards of the group after it.
+// Returns the steps of the last stage. The forward of the last chunk, which ends with the loss, and
+// its backward are one step, so that the logits of one micro-batch are in memory at a time. Beside
+// the other backwards of a group are the other forwards of the group after it.
 std::vector<Step> steps_of_last_stage(const PipelineShape& shape, int64_t m, bool trains) {
   const std::vector<Group> groups = groups_of(shape, m);
   const int64_t last_chunk = shape.num_chunks - 1;
@@ -253,8 +254,9 @@ int64_t pipeline_slots(int stage, const PipelineShape& shape, int64_t num_micro_
   return m > in_flight / shape.num_chunks ? in_flight : shape.num_chunks * m;
 }
 
-// The first stage is p - 1 forwards ahead of the last one, and as many backwards behind it. With two
-// chunks the backwards of a group in the first chunk begin beside the forwards of the next group.
+// The first stage is p - 1 forwards ahead of the last one, and as many backwards behind it. With
+// two chunks the backwards of a group in the first chunk begin beside the forwards of the next
+// group.
 int64_t pipeline_embedding_slots(int stage, const PipelineShape& shape, int64_t num_micro_batches) {
   if (stage > 0) return 0;
   const int64_t p = shape.pp_size, m = num_micro_batches, group = shape.group_size;

@@ -85,8 +85,8 @@ const ProcessGroups& lone_process_groups() {
 
 namespace {
 
-// `create` is called for each kind of group in turn, with this rank's group, on all ranks alike; but
-// not for a kind whose groups are those of a kind before.
+// `create` is called for each kind of group in turn, with this rank's group, on all ranks alike;
+// but not for a kind whose groups are those of a kind before.
 template <typename Create>
 ProcessGroups create_groups(HostGroup& host, const Topology& topology, const Create& create) {
   ProcessGroups groups;

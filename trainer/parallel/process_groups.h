@@ -21,16 +21,17 @@ struct ProcessGroups {
 
   Communicator& of(GroupKind kind) const;
   // Waits until `event` of `backend` has happened. Where a rank does not come, the device waits for
-  // it, and the host for the device: the wait is recorded, and ends where a communicator has failed.
+  // it, and the host for the device: the wait is recorded, and ends where a communicator has
+  // failed.
   void wait_for(Backend& backend, EventId event) const;
   // Where a process alone records its own work, so that it can be told where it hangs; null with
   // several ranks, which record what needs others, and where nobody watches.
   FlightRecorder* recorder_of_own_work() const;
 };
 
-// The device memory that NCCL takes for a group of several ranks, as measured on two H200s of one host
-// (NCCL 2.28.3, Ring, Simple; tests/bench/results/2026-11-23-ranks-h200.md). Larger groups have not
-// been measured. The log of a run tells what all of its groups have really taken.
+// The device memory that NCCL takes for a group of several ranks, as measured on two H200s of one
+// host (NCCL 2.28.3, Ring, Simple; tests/bench/results/2026-11-23-ranks-h200.md). Larger groups
+// have not been measured. The log of a run tells what all of its groups have really taken.
 constexpr int64_t kNcclGroupBytes = int64_t{672} << 20;
 // The number of groups of several ranks that take such memory.
 int num_groups_of_several(const Topology& topology);

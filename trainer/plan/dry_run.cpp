@@ -135,8 +135,9 @@ std::string stage_table(const std::deque<PlannedStage>& stages, const Topology& 
   return text;
 }
 
-// Stages of equal speed are idle for p - 1 of v m + p - 1 works, each of a micro-batch in one of their v
-// chunks [Narayanan et al. 2021, arXiv:2104.04473, section 2.2]; for more where a last group is smaller.
+// Stages of equal speed are idle for p - 1 of v m + p - 1 works, each of a micro-batch in one of
+// their v chunks [Narayanan et al. 2021, arXiv:2104.04473, section 2.2]; for more where a last
+// group is smaller.
 std::string bubble_line(const Config& config, const BatchSchedule& schedule,
                         const Topology& topology) {
   const int64_t last = schedule.num_micro_batches(schedule.num_train_samples());
@@ -153,7 +154,8 @@ std::string bubble_line(const Config& config, const BatchSchedule& schedule,
   return text + "\n";
 }
 
-// The links between nodes are slower than those inside one, so what travels between stages is planned.
+// The links between nodes are slower than those inside one, so what travels between stages is
+// planned.
 std::string exchange_line(const Config& config, const ModelShape& shape, const Topology& topology) {
   const int64_t elements = shape.micro_batch_size * shape.seq_length * shape.hidden_size;
   const bool is_shared =

@@ -80,8 +80,8 @@ int64_t sample_index_bytes(const DatasetTargetSizes& sizes,
     tokens += static_cast<double>(dataset.num_tokens);
   }
   const double epochs = 1 + samples * static_cast<double>(seq_length) / std::max(1.0, tokens);
-  // 4 bytes for each sequence of each epoch, 12 for each sample (indexed_dataset/order/samples), and 10
-  // for each sample of a blend (indexed_dataset/order/blends).
+  // 4 bytes for each sequence of each epoch, 12 for each sample (indexed_dataset/order/samples),
+  // and 10 for each sample of a blend (indexed_dataset/order/blends).
   const double per_sample = datasets.size() > 1 ? 22 : 12;
   return static_cast<int64_t>(std::min(9e18, 4 * sequences * epochs + per_sample * samples));
 }

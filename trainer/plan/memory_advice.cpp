@@ -69,8 +69,8 @@ std::vector<Change> free_changes(const Config& config) {
   return changes;
 }
 
-// Returns arrangements of more tensor-parallel ranks and stages with which the run would fit together
-// with every option that saves memory, those on the fewest ranks first.
+// Returns arrangements of more tensor-parallel ranks and stages with which the run would fit
+// together with every option that saves memory, those on the fewest ranks first.
 std::string advice_of_ranks(const Config& config, const RankBytes& free,
                             const PlanRank& plan_rank) {
   Config changed = config;
@@ -115,8 +115,8 @@ struct OffloadAdvice {
   std::string obstacle;  // a sentence on the host, where its memory is too small for them
 };
 
-// Returns the first set of options with which the run would fit together with --optimizer-offload, which
-// costs more time than all recomputation.
+// Returns the first set of options with which the run would fit together with --optimizer-offload,
+// which costs more time than all recomputation.
 OffloadAdvice advice_of_offload(const Config& config, const RankBytes& free,
                                 const PlanRank& plan_rank) {
   if (config.optimizer_offload) return {};

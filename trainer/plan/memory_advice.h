@@ -21,13 +21,13 @@ struct RankBytes {
 // Returns the bytes that a rank of such a run needs.
 using PlanRank = std::function<RankBytes(const Config& config)>;
 
-// Returns what a run may add to need at most `free` for each rank, the options that cost least time first, or
-// what is left to lower where none suffices. `plan_rank` plans each of them. Where nothing is known of the host,
-// free.host is the largest number.
+// Returns what a run may add to need at most `free` for each rank, the options that cost least time
+// first, or what is left to lower where none suffices. `plan_rank` plans each of them. Where
+// nothing is known of the host, free.host is the largest number.
 std::string memory_advice(const Config& config, const RankBytes& free, const PlanRank& plan_rank);
 
-// Returns the memory of the ranks that plan the most. `planned_multiprocessors` are those of a GPU that is not
-// there (TrainerOptions).
+// Returns the memory of the ranks that plan the most. `planned_multiprocessors` are those of a GPU
+// that is not there (TrainerOptions).
 RankBytes largest_rank_bytes(const Config& config, int64_t vocab_size, Backend& backend,
                              std::optional<int> planned_multiprocessors = {});
 

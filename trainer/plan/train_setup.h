@@ -20,9 +20,11 @@ struct DeviceChoice {
   DeviceKind kind = DeviceKind::kCpu;
   std::string why;
 };
-// Resolves the value of --device. Throws std::invalid_argument for --device cuda without a usable GPU.
+// Resolves the value of --device. Throws std::invalid_argument for --device cuda without a usable
+// GPU.
 DeviceChoice choose_device(const std::string& device);
-// Returns a line that tells that a GPU has no flash attention for the model's heads; "" where it has.
+// Returns a line that tells that a GPU has no flash attention for the model's heads; "" where it
+// has.
 std::string slow_attention_line(const ModelShape& shape, const Topology& topology);
 // A line that says which attention the current GPU runs.
 std::string attention_line(const ModelShape& shape, const Topology& topology);
@@ -31,8 +33,9 @@ std::string algorithm_cache(const Config& config);
 // Ranks of one host take its GPUs in turn.
 std::unique_ptr<Backend> create_backend(DeviceKind kind, const Config& config, int local_rank);
 
-// Creates the communicators of the run's ranks, by --distributed-backend where they are on GPUs, and
-// tells where they are in `text`. All ranks call it. Throws as the functions of process_groups.h.
+// Creates the communicators of the run's ranks, by --distributed-backend where they are on GPUs,
+// and tells where they are in `text`. All ranks call it. Throws as the functions of
+// process_groups.h.
 ProcessGroups create_groups(const Topology& topology, const Config& config, HostGroup& ranks,
                             Backend& backend, std::string& text);
 

@@ -1,4 +1,5 @@
-// The checks of curricula, by the length of sequences and by difficulty, and of what is counted in tokens.
+// The checks of curricula, by the length of sequences and by difficulty, and of what is counted in
+// tokens.
 #include <stdexcept>
 
 #include "trainer/problems/problem_list.h"

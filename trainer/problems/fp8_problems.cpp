@@ -1,4 +1,5 @@
-// Checks what fp8 products need: flags that mean something together, and sizes that the products take.
+// Checks what fp8 products need: flags that mean something together, and sizes that the products
+// take.
 #include <string>
 #include <vector>
 

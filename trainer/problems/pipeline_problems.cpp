@@ -1,4 +1,5 @@
-// Checks what pipeline stages share out: the layers, and micro-batches where stages are interleaved.
+// Checks what pipeline stages share out: the layers, and micro-batches where stages are
+// interleaved.
 #include <algorithm>
 #include <optional>
 #include <stdexcept>
@@ -38,9 +39,9 @@ void check_virtual_stages(const Config& c, ProblemList& p) {
            c.num_layers, pp, c.num_layers / pp, layers.value_or(0));
 }
 
-// Returns the best size of groups for `m` micro-batches, if there is any. Groups that divide m have the
-// smallest bubble, and groups of 2 * pp or more keep so many activations that a smaller last group, of
-// pp micro-batches at least, is preferred to them.
+// Returns the best size of groups for `m` micro-batches, if there is any. Groups that divide m have
+// the smallest bubble, and groups of 2 * pp or more keep so many activations that a smaller last
+// group, of pp micro-batches at least, is preferred to them.
 std::optional<int64_t> better_group(int64_t pp, int64_t m) {
   for (int64_t group = pp; group <= m && group < 2 * pp; ++group) {
     if (m % group == 0) return group;
@@ -77,8 +78,8 @@ void check_groups(const Config& c, int64_t batch_size, ProblemList& p) {
            group, m, batch_size, last, pp, advice);
 }
 
-// A ramp's numbers of micro-batches come back to the same remainder after so many increments as a group has
-// micro-batches.
+// A ramp's numbers of micro-batches come back to the same remainder after so many increments as a
+// group has micro-batches.
 std::vector<int64_t> batch_sizes(const Config& c) {
   if (!c.step_batch_size_schedule.empty()) return c.batch_size_plan().sizes();
   std::vector<int64_t> sizes;

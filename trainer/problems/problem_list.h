@@ -47,8 +47,8 @@ void warn_of_fp8_flags(const Config& config, std::vector<std::string>& warnings)
 void check_step_schedule(Config& config, ProblemList& problems);
 // Batch sizes and the run's length (batch_problems.cpp).
 void check_duration(const Config& config, ProblemList& problems);
-// Sequences that grow, and what they exclude (curriculum_problems.cpp). A curriculum that is none is
-// reported and cleared.
+// Sequences that grow, and what they exclude (curriculum_problems.cpp). A curriculum that is none
+// is reported and cleared.
 void check_curriculum(Config& config, ProblemList& problems);
 // The same for samples by difficulty (curriculum_problems.cpp).
 void check_metric_curriculum(Config& config, ProblemList& problems);

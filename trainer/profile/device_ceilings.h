@@ -1,8 +1,9 @@
-// Ceilings are the most that a device can do. They are measured once, and profiles compare with them.
+// Ceilings are the most that a device can do. They are measured once, and profiles compare with
+// them.
 //
-// The measurements of all devices of a user are one JSON file, device-ceilings.json, beside the table
-// of matrix-product algorithms (~/.cache/weft). A device is known by its UUID; a CPU by its model and
-// number of threads.
+// The measurements of all devices of a user are one JSON file, device-ceilings.json, beside the
+// table of matrix-product algorithms (~/.cache/weft). A device is known by its UUID; a CPU by its
+// model and number of threads.
 #pragma once
 
 #include <filesystem>
@@ -36,18 +37,19 @@ struct DeviceCeilings {
 std::string ceilings_id(const Backend& device);
 
 // Returns the least time of a call in ms: that of its FLOPs, of its bytes, or of a launch. The
-// FLOPs of fp8 do not count where their rate is not known. A collective has none (0), because it could
-// run beside other work.
+// FLOPs of fp8 do not count where their rate is not known. A collective has none (0), because it
+// could run beside other work.
 double ceiling_ms(const Operation& operation, const DeviceCeilings& ceilings);
 
 // Returns the file that belongs to this table of algorithms.
 std::filesystem::path ceilings_file(const std::filesystem::path& algorithm_file);
 // Adds measurements to the file, in place of those of the same devices; it is replaced as a whole.
 // Processes that do so at once wait for each other (kernels/folder_lock.h).
-// Throws std::runtime_error if the file is of another kind, std::system_error if it cannot be written.
+// Throws std::runtime_error if the file is of another kind, std::system_error if it cannot be
+// written.
 void store_ceilings(const std::filesystem::path& file, const std::vector<DeviceCeilings>& measured);
-// Returns those of this device; else those of another one with the same `description`; else nothing.
-// Throws as store_ceilings().
+// Returns those of this device; else those of another one with the same `description`; else
+// nothing. Throws as store_ceilings().
 std::optional<DeviceCeilings> find_ceilings(const std::filesystem::path& file,
                                             const std::string& device_id,
                                             const std::string& description);

@@ -35,8 +35,8 @@ class DeviceMemory {
   void* data_;
 };
 
-// Matrix units draw less power and run faster on zeros than on numbers as training has them. One run
-// of 1 Mi normal numbers is repeated.
+// Matrix units draw less power and run faster on zeros than on numbers as training has them. One
+// run of 1 Mi normal numbers is repeated.
 void fill_random(Backend& device, Tensor tensor) {
   constexpr int64_t kNumRandom = 1 << 20;
   std::mt19937 random(1234);

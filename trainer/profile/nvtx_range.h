@@ -1,6 +1,6 @@
-// Names a part of the program for Nsight Systems: `nsys profile --trace cuda,nvtx weft-train ...` shows
-// it above the kernels that it enqueues. Without a tool a range costs some nanoseconds. A build
-// without the NVTX3 header of the CUDA toolkit has no ranges.
+// Names a part of the program for Nsight Systems: `nsys profile --trace cuda,nvtx weft-train ...`
+// shows it above the kernels that it enqueues. Without a tool a range costs some nanoseconds. A
+// build without the NVTX3 header of the CUDA toolkit has no ranges.
 #pragma once
 
 #include <string>

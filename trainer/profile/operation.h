@@ -1,5 +1,5 @@
-// Descriptions of what a step enqueues (kernels/operations/operation.h): those of a backend's operations come
-// with them; here are those of copies and of collectives.
+// Descriptions of what a step enqueues (kernels/operations/operation.h): those of a backend's
+// operations come with them; here are those of copies and of collectives.
 #pragma once
 
 #include <cstdint>

@@ -2,8 +2,8 @@
 //
 // Between begin_step() and end_step() every operation leaves a span. Nothing waits: the events are
 // read when the device has passed them, and then serve again. A wait of the compute stream for
-// another stream is a span too, from the moment that the compute stream has nothing left to do until
-// it goes on.
+// another stream is a span too, from the moment that the compute stream has nothing left to do
+// until it goes on.
 //
 //   compute     |op|op|~~wait~~|op|      |op|        spans of operations and waits; the rest is idle
 //   reduction      |all_reduce |
@@ -44,8 +44,9 @@ class OperationRecorder {
   // device to get its data to the host is part of it.
   bool takes_operations() const { return is_recording_ && !is_in_operation_; }
 
-  // Between the construction of a Scope and its end() one operation is enqueued on `stream`. Only while
-  // takes_operations(). An operation that throws has no end: on a lost device nothing can be recorded.
+  // Between the construction of a Scope and its end() one operation is enqueued on `stream`. Only
+  // while takes_operations(). An operation that throws has no end: on a lost device nothing can be
+  // recorded.
   class Scope {
    public:
     Scope(OperationRecorder& recorder, const Operation& operation, Stream stream);
@@ -65,8 +66,8 @@ class OperationRecorder {
 
   // Reads the spans of the steps that the device has passed.
   void collect();
-  // Returns the last events of the steps that are not collected: all others have happened when these
-  // have.
+  // Returns the last events of the steps that are not collected: all others have happened when
+  // these have.
   std::vector<EventId> uncollected_events() const;
 
   const std::vector<Operation>& operations() const { return operations_; }

@@ -1,5 +1,5 @@
-// Reads power and clock of an NVIDIA GPU while something runs on it, through the driver's management
-// library (libnvidia-ml.so.1), which is loaded at run time: no build needs it.
+// Reads power and clock of an NVIDIA GPU while something runs on it, through the driver's
+// management library (libnvidia-ml.so.1), which is loaded at run time: no build needs it.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@ namespace weft {
 
 class PowerMeter {
  public:
-  // `device_id` is Backend::device_id(), a UUID. Where the library or the device is not there, why()
-  // says so and nothing is measured.
+  // `device_id` is Backend::device_id(), a UUID. Where the library or the device is not there,
+  // why() says so and nothing is measured.
   explicit PowerMeter(const std::string& device_id);
   PowerMeter(const PowerMeter&) = delete;
   PowerMeter& operator=(const PowerMeter&) = delete;

@@ -1,6 +1,6 @@
-// A backend that records each operation of another one while a step is profiled (operation_recorder.h)
-// and names it for Nsight Systems (nvtx_range.h). It changes no argument and no order, so a profiled
-// step computes the same bits.
+// A backend that records each operation of another one while a step is profiled
+// (operation_recorder.h) and names it for Nsight Systems (nvtx_range.h). It changes no argument and
+// no order, so a profiled step computes the same bits.
 #pragma once
 
 #include <memory>

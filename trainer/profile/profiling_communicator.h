@@ -6,8 +6,8 @@
 
 namespace weft {
 
-// Returns `groups` with communicators that call theirs; groups that share one still do. Groups of one
-// rank stay as they are, because their operations do nothing. `recorder` outlives the groups.
+// Returns `groups` with communicators that call theirs; groups that share one still do. Groups of
+// one rank stay as they are, because their operations do nothing. `recorder` outlives the groups.
 ProcessGroups with_profile(ProcessGroups groups, OperationRecorder& recorder);
 
 }  // namespace weft

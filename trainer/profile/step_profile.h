@@ -5,10 +5,10 @@
 //   step = operations on the compute stream + exposed collectives of other streams
 //          + other waits + idle
 //
-// A collective that runs beside the compute stream costs what is exposed of it: the time in which it
-// runs while the compute stream waits for its stream. Collectives on the compute stream are exposed
-// as a whole. Idle is the time in which the compute stream has neither an operation nor a wait: the
-// host was late, or the gap between two kernels.
+// A collective that runs beside the compute stream costs what is exposed of it: the time in which
+// it runs while the compute stream waits for its stream. Collectives on the compute stream are
+// exposed as a whole. Idle is the time in which the compute stream has neither an operation nor a
+// wait: the host was late, or the gap between two kernels.
 #pragma once
 
 #include <cstdint>

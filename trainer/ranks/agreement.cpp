@@ -64,7 +64,8 @@ std::string program_checksum() {
   try {
     return checksum_of(read_file("/proc/self/exe"));
   } catch (const std::system_error& error) {
-    // A cluster may install programs that users run but cannot read, and a container may lack /proc.
+    // A cluster may install programs that users run but cannot read, and a container may lack
+    // /proc.
     if (error.code() != std::errc::permission_denied &&
         error.code() != std::errc::no_such_file_or_directory)
       throw;

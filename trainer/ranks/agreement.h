@@ -20,8 +20,8 @@ void check_ranks_agree(HostGroup& ranks, const Facts& facts);
 // Returns the XXH3 of a text, in hexadecimal digits: for facts that are long.
 std::string checksum_of(std::string_view text);
 
-// Returns the XXH3 of this program's file, in hexadecimal digits; "unknown" where its user may not read
-// it, or there is no /proc. Throws std::system_error if reading fails.
+// Returns the XXH3 of this program's file, in hexadecimal digits; "unknown" where its user may not
+// read it, or there is no /proc. Throws std::system_error if reading fails.
 std::string program_checksum();
 
 // Returns how many ranks before this one run on its host.

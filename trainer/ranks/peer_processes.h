@@ -24,8 +24,8 @@ class PeerProcesses {
   ~PeerProcesses();
 
   void add(int rank, int64_t process);
-  // Waits until a process ends, for `longest` at most. Returns the ranks whose processes have ended;
-  // each is returned once.
+  // Waits until a process ends, for `longest` at most. Returns the ranks whose processes have
+  // ended; each is returned once.
   std::vector<int> wait_for_ends(std::chrono::milliseconds longest);
 
  private:

@@ -22,9 +22,10 @@ RankProgress progress_of(const FlightRecorder& recorder);
 std::string to_text(const RankProgress& progress);
 RankProgress progress_from_text(const std::string& text);
 
-// Says that a process alone does not get on, or which ranks did not arrive where others have waited for longer than `timeout`, or returns ""
-// if none has waited so long, or a rank that does not wait has noted work within that time: it writes
-// a large checkpoint, for example. `names` are the ranks' names.
+// Says that a process alone does not get on, or which ranks did not arrive where others have waited
+// for longer than `timeout`, or returns "" if none has waited so long, or a rank that does not wait
+// has noted work within that time: it writes a large checkpoint, for example. `names` are the
+// ranks' names.
 std::string hang_message(const std::vector<RankProgress>& ranks,
                          const std::vector<std::string>& names, std::chrono::milliseconds timeout);
 

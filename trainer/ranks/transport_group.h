@@ -13,8 +13,8 @@
 //   - with the exit code of a rank that fails;
 //   - with kPeerLost (13) if a process is gone: ranks of its machine see that at once;
 //   - with kHang (12) if a process alone does not get on with a step for the time limit;
-//   - with kHang (12) if a rank is silent for the time limit, as a stopped process or a lost machine
-//     is, or if ranks wait for others in one operation for longer than that.
+//   - with kHang (12) if a rank is silent for the time limit, as a stopped process or a lost
+//     machine is, or if ranks wait for others in one operation for longer than that.
 // Time in which a process itself did not run (a suspended job) is not counted as silence of others.
 #pragma once
 
@@ -125,7 +125,8 @@ class TransportGroup final : public HostGroup {
 };
 
 // Creates the group of a process that is alone. Its thread ends the process with kHang where an
-// operation that it has recorded lasts longer than the time limit: a step, or a wait for the device.
+// operation that it has recorded lasts longer than the time limit: a step, or a wait for the
+// device.
 std::unique_ptr<HostGroup> create_lone_host_group(TransportGroupOptions options);
 
 }  // namespace weft

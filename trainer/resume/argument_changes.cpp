@@ -14,8 +14,8 @@ namespace weft {
 
 namespace {
 
-// A reshaping curriculum goes on with the next token, any other run with the next sample. Where some
-// sequences were shorter, the one does not tell the other.
+// A reshaping curriculum goes on with the next token, any other run with the next sample. Where
+// some sequences were shorter, the one does not tell the other.
 void check_curriculum_mode(const CheckpointInfo& checkpoint, const Config& config) {
   const auto saved =
       nlohmann::json::parse(checkpoint.arguments_json, nullptr, /*allow_exceptions=*/false);
@@ -37,8 +37,8 @@ void check_curriculum_mode(const CheckpointInfo& checkpoint, const Config& confi
       reshaped ? "without" : "with"));
 }
 
-// The steps of a curriculum by difficulty begin with draws that follow from the sizes of all batches. With
-// other sizes it would repeat or leave out samples.
+// The steps of a curriculum by difficulty begin with draws that follow from the sizes of all
+// batches. With other sizes it would repeat or leave out samples.
 void check_batch_sizes_of_draws(const CheckpointInfo& checkpoint, const Config& config) {
   const auto saved =
       nlohmann::json::parse(checkpoint.arguments_json, nullptr, /*allow_exceptions=*/false);
@@ -64,8 +64,8 @@ std::string flag_of(std::string argument) {
   return "--" + argument;
 }
 
-// The only dataset of a run is known by its bytes (compare_data), wherever it lies. Of several, the bytes do
-// not tell which of them is for training.
+// The only dataset of a run is known by its bytes (compare_data), wherever it lies. Of several, the
+// bytes do not tell which of them is for training.
 bool names_one_dataset(const std::string& argument, const nlohmann::json& value) {
   return argument == "data_path" && value.is_array() && value.size() == 1;
 }
@@ -164,7 +164,8 @@ std::vector<std::string> argument_differences(const CheckpointInfo& checkpoint,
                                               const Config& config) {
   auto saved =
       nlohmann::json::parse(checkpoint.arguments_json, nullptr, /*allow_exceptions=*/false);
-  // Versions without the option had no curriculum, fp32 moments, no fp8 and a stream of the model's type.
+  // Versions without the option had no curriculum, fp32 moments, no fp8 and a stream of the model's
+  // type.
   for (const char* name : {"curriculum_schedule_type", "curriculum_metrics"}) {
     if (saved.is_object() && !saved.contains(name)) saved[name] = nullptr;
   }

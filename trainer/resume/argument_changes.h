@@ -9,9 +9,10 @@
 
 namespace weft {
 
-// An argument that a resumed run may change, and what that does, which the log then tells: those that decide samples
-// (indexed_dataset/order/blends/sample_arguments.h), and others that change numbers. An argument that is not listed is
-// compared by a check of its own, or changes no number that a run computes.
+// An argument that a resumed run may change, and what that does, which the log then tells: those
+// that decide samples (indexed_dataset/order/blends/sample_arguments.h), and others that change
+// numbers. An argument that is not listed is compared by a check of its own, or changes no number
+// that a run computes.
 enum class ChangeEffect {
   kMovesSamples,
   kMovesEvaluations,
@@ -23,7 +24,8 @@ enum class ChangeEffect {
 struct AnnouncedArgument {
   std::string name;  // as in manifests
   ChangeEffect effect;
-  // Says which datasets are read, in which shares: compare_blends() tells it where the checkpoint has blends.
+  // Says which datasets are read, in which shares: compare_blends() tells it where the checkpoint
+  // has blends.
   bool is_of_blends = false;
 };
 std::vector<AnnouncedArgument> announced_arguments();
@@ -35,9 +37,9 @@ const char* words_of(ChangeEffect effect);
 std::vector<std::string> argument_differences(const CheckpointInfo& checkpoint,
                                               const Config& config);
 
-// Throws std::invalid_argument where the consumed samples and tokens do not tell with which one the changed
-// run goes on: a curriculum that reshapes and one that does not, or other batch sizes of a curriculum by
-// difficulty.
+// Throws std::invalid_argument where the consumed samples and tokens do not tell with which one the
+// changed run goes on: a curriculum that reshapes and one that does not, or other batch sizes of a
+// curriculum by difficulty.
 void check_place_is_known(const CheckpointInfo& checkpoint, const Config& config);
 
 }  // namespace weft

@@ -18,7 +18,8 @@ namespace weft {
 
 namespace {
 
-// The hint beside a changed blend of training, which is allowed, but does not say which samples come again.
+// The hint beside a changed blend of training, which is allowed, but does not say which samples
+// come again.
 constexpr const char* kExactWay =
     "; to change it from a sample on, without losing or repeating any, keep the old blend and name the new "
     "one in --blend-schedule";
@@ -42,13 +43,14 @@ std::string option_of(Split split, const DataPaths& paths) {
                                     : "data-path");
 }
 
-// The sequence lengths of the run that saved the checkpoint and of this one: a token of a schedule means the
-// first sample that begins at or after it.
+// The sequence lengths of the run that saved the checkpoint and of this one: a token of a schedule
+// means the first sample that begins at or after it.
 struct Lengths {
   int64_t saved = 0, ours = 0;
 };
 
-// Reads the length from the checkpoint's arguments; without them it is ours, as a change is not known.
+// Reads the length from the checkpoint's arguments; without them it is ours, as a change is not
+// known.
 Lengths lengths_of(const nlohmann::json& arguments, const Config& config) {
   Lengths lengths{config.seq_length, config.seq_length};
   if (!arguments.is_object()) return lengths;
@@ -58,7 +60,8 @@ Lengths lengths_of(const nlohmann::json& arguments, const Config& config) {
   return lengths;
 }
 
-// "token 591", or "token 591 (sample 60 with --seq-length 10)" where a token alone does not tell the sample.
+// "token 591", or "token 591 (sample 60 with --seq-length 10)" where a token alone does not tell
+// the sample.
 std::string start_of(const BlendChange& change, int64_t length, const Lengths& lengths) {
   if (change.from_samples) return fmt::format("sample {}", *change.from_samples);
   const std::string token = fmt::format("token {}", change.from_tokens.value_or(0));
@@ -156,8 +159,8 @@ void compare_schedules(const DataIdentity& saved, const DataIdentity& ours,
       change, num_begun, remedy));
 }
 
-// Returns whether arguments of a checkpoint say that its run was given no such file. A version that did not
-// have the option had none.
+// Returns whether arguments of a checkpoint say that its run was given no such file. A version that
+// did not have the option had none.
 bool had_no_file(const nlohmann::json& arguments, const char* name) {
   if (!arguments.is_object() || arguments.empty()) return false;
   return !arguments.contains(name) || arguments.at(name).is_null();

@@ -1,4 +1,5 @@
-// Compares the datasets of a blend then and now: their order, their shares of the blend and their bytes.
+// Compares the datasets of a blend then and now: their order, their shares of the blend and their
+// bytes.
 #pragma once
 
 #include <optional>
@@ -27,8 +28,9 @@ class BlendComparison {
  public:
   BlendComparison(const DataIdentity& saved, const DataIdentity& ours, OrderKind order);
 
-  // Returns the first difference of two lists of groups, and how many there are; nothing where they take the
-  // same samples. Weights that are the same shares of their sum, to the last bit, are equal.
+  // Returns the first difference of two lists of groups, and how many there are; nothing where they
+  // take the same samples. Weights that are the same shares of their sum, to the last bit, are
+  // equal.
   std::optional<std::string> find_difference(std::span<const Blend> saved,
                                              std::span<const Blend> ours) const;
 
@@ -42,11 +44,12 @@ class BlendComparison {
   const OrderKind order_;
 };
 
-// Pairs the names of datasets then and now. A plan of blends goes on with a dataset by its name, so a copy
-// under a second name begins with its own sample 0, although its bytes are the same.
+// Pairs the names of datasets then and now. A plan of blends goes on with a dataset by its name, so
+// a copy under a second name begins with its own sample 0, although its bytes are the same.
 class NamePairs {
  public:
-  // Pairs the names of one blend, and returns the first contradiction to those that were paired before.
+  // Pairs the names of one blend, and returns the first contradiction to those that were paired
+  // before.
   std::optional<std::string> add(std::span<const Blend> saved, std::span<const Blend> ours,
                                  const BlendComparison& comparison);
 

@@ -28,8 +28,8 @@ LrDecayStyle style_named(const std::string& name) {
 constexpr const char* kDataParallelSize = "data_parallel_size";
 constexpr const char* kCyclicOrder = "cyclic_order";
 
-// The order of --dataloader-type cyclic is cut into micro-batches and ranks. A run that goes on with other
-// ones keeps those that its order began with, or it would repeat and lose samples.
+// The order of --dataloader-type cyclic is cut into micro-batches and ranks. A run that goes on
+// with other ones keeps those that its order began with, or it would repeat and lose samples.
 std::optional<CyclicOptions> cyclic_order_of(const std::string& saved_arguments,
                                              const Config& config) {
   const auto saved = nlohmann::json::parse(saved_arguments, nullptr, /*allow_exceptions=*/false);
@@ -54,7 +54,8 @@ std::optional<CyclicOptions> cyclic_order_of(const std::string& saved_arguments,
 
 LrConflict lr_conflict(const Config& config);
 
-// The schedule counts samples. Where it was given in iterations, another batch size makes another one of it.
+// The schedule counts samples. Where it was given in iterations, another batch size makes another
+// one of it.
 LrSettings reconcile_with(const CheckpointInfo& checkpoint, const LrSettings& ours,
                           const LrSettings& saved, const Config& config) {
   try {
@@ -80,7 +81,8 @@ LrConflict lr_conflict(const Config& config) {
   return LrConflict::kFail;
 }
 
-// Throws for a folder that holds weights, but not as a --save folder does: the run would start from random ones.
+// Throws for a folder that holds weights, but not as a --save folder does: the run would start from
+// random ones.
 void refuse_what_is_no_save_folder(const std::filesystem::path& load) {
   namespace fs = std::filesystem;
   if (!fs::is_directory(load)) return;
@@ -133,7 +135,8 @@ std::optional<CheckpointChoice> checkpoint_to_load(const Config& config) {
   if (config.load.empty()) return std::nullopt;
   std::optional<CheckpointChoice> choice =
       config.ckpt_step ? CheckpointChoice{*config.ckpt_step} : choose_checkpoint(config.load);
-  // Such a folder would be taken for one where checkpoints are still to come, and its weights for random ones.
+  // Such a folder would be taken for one where checkpoints are still to come, and its weights for
+  // random ones.
   const std::filesystem::path hf_weights = std::filesystem::path(config.load) / "model.safetensors";
   if (!choice && (std::filesystem::exists(hf_weights) ||
                   std::filesystem::exists(hf_weights.string() + ".index.json"))) {

@@ -20,8 +20,8 @@ struct RunState {
   ScalarState scalars;  // iteration and consumed samples, among others
   int64_t consumed_valid_samples = 0;
   LrSchedule lr;
-  // The sizes by which the order of --dataloader-type cyclic was cut in the run that began it; empty for
-  // another order.
+  // The sizes by which the order of --dataloader-type cyclic was cut in the run that began it;
+  // empty for another order.
   std::optional<CyclicOptions> cyclic = {};
   // The segments up to here (checkpoint_info.h).
   std::string run_segments_json = {};
@@ -31,8 +31,9 @@ CheckpointInfo checkpoint_info(const RunState& state, const ModelShape& shape, c
                                const DataIdentity& data);
 
 // Returns the checkpoint to load: that of --ckpt-step, else choose_checkpoint() of --load. Where
-// there is none, it returns nothing, or throws std::runtime_error with --exit-on-missing-checkpoint, and
-// std::invalid_argument for a Hugging Face folder. Throws what choose_checkpoint() throws.
+// there is none, it returns nothing, or throws std::runtime_error with
+// --exit-on-missing-checkpoint, and std::invalid_argument for a Hugging Face folder. Throws what
+// choose_checkpoint() throws.
 std::optional<CheckpointChoice> checkpoint_to_load(const Config& config);
 
 // Returns whether both options name one folder, however they spell it.
@@ -53,8 +54,8 @@ struct Resume {
 // Checks that a checkpoint fits this run and says where the run goes on. With --finetune, and from
 // imported weights, it starts at iteration 0. From weights saved with --no-save-optim, or with
 // --no-load-optim, it goes on with a fresh optimizer. Throws std::invalid_argument, which names
-// every difference of the architecture, where the learning-rate schedules differ (reconcile()), and where
-// samples would come twice or not at all (check_place_is_known(), compare_blends());
+// every difference of the architecture, where the learning-rate schedules differ (reconcile()), and
+// where samples would come twice or not at all (check_place_is_known(), compare_blends());
 // std::runtime_error where the bytes of the dataset were changed under its name, or its vocabulary
 // is another one.
 Resume plan_resume(const CheckpointInfo& checkpoint, const ModelShape& shape, const Config& config,

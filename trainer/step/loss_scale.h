@@ -1,6 +1,6 @@
-// The factor by which fp16 training multiplies the loss. Gradients of activations below 2^-24 vanish in
-// fp16; multiplied with the loss they stay, and the optimizer divides by the factor again. A factor
-// that makes a gradient infinite costs a step, which is skipped.
+// The factor by which fp16 training multiplies the loss. Gradients of activations below 2^-24
+// vanish in fp16; multiplied with the loss they stay, and the optimizer divides by the factor
+// again. A factor that makes a gradient infinite costs a step, which is skipped.
 //
 //   state = initial_loss_scale(options);
 //   ... gradients of loss * state.scale ...
@@ -27,13 +27,13 @@ struct LossScaleOptions {
 // Returns the state of a dynamic factor before the first step.
 LossScaleState initial_loss_scale(const LossScaleOptions& options);
 
-// Returns the state after a step. Overflows count up to the next doubling, in a row or not, so that the
-// second one and all after it halve the factor, if hysteresis is 2.
+// Returns the state after a step. Overflows count up to the next doubling, in a row or not, so that
+// the second one and all after it halve the factor, if hysteresis is 2.
 LossScaleState loss_scale_after(const LossScaleOptions& options, LossScaleState state,
                                 bool overflows);
 
-// Returns whether an overflow would have to halve the factor, and it is at its minimum. DeepSpeed ends
-// the run there.
+// Returns whether an overflow would have to halve the factor, and it is at its minimum. DeepSpeed
+// ends the run there.
 bool is_exhausted(const LossScaleOptions& options, const LossScaleState& state);
 
 }  // namespace weft

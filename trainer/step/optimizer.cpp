@@ -90,8 +90,8 @@ void Optimizer::join_masters() {
                              .remainder = remainder_of(part)});
 }
 
-// Sums over the elements that this rank counts, then over the ranks that hold others. The result is that of
-// the values divided by `divisor`.
+// Sums over the elements that this rank counts, then over the ranks that hold others. The result is
+// that of the values divided by `divisor`.
 void Optimizer::sum_of_squares(Tensor out, Tensor values, bool is_state, double divisor) {
   for (size_t i = 0; i < counted_.size(); ++i) {
     const Tensor sum = range_of(range_sums_, {static_cast<int64_t>(i), 1});

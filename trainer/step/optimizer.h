@@ -1,10 +1,10 @@
 // AdamW over the flat arenas, or over this data-parallel rank's part of them. The gradient norm and
 // the clip factor stay on the device.
 //
-// The fp32 masters are the parameters themselves (fp32 models), an arena of their own (fp16), or weights
-// and what these lack of them (bf16, kernels/numbers/split_master.h). Where something else than an update reads or
-// writes the last, they stand whole in the arena of gradients, which no one needs from the update of a step
-// to the first gradient of the next one.
+// The fp32 masters are the parameters themselves (fp32 models), an arena of their own (fp16), or
+// weights and what these lack of them (bf16, kernels/numbers/split_master.h). Where something else
+// than an update reads or writes the last, they stand whole in the arena of gradients, which no one
+// needs from the update of a step to the first gradient of the next one.
 // [Loshchilov & Hutter 2019, arXiv:1711.05101; Megatron-LM megatron/core/optimizer]
 #pragma once
 
@@ -26,14 +26,15 @@ struct OptimizerOptions {
   bool has_bf16_moments =
       false;          // rounded at random (kernels/numbers/moment_rounding.h), else fp32
   uint64_t seed = 0;  // of that rounding
-  // Masters and moments lie in pinned host memory, where the update reads and writes them over the bus.
-  // It is the same update, so the bits do not depend on it.
+  // Masters and moments lie in pinned host memory, where the update reads and writes them over the
+  // bus. It is the same update, so the bits do not depend on it.
   bool offloads_state = false;
 };
 
 class Optimizer {
  public:
-  // Plans the optimizer's state, of the rank's own elements. All references must outlive the optimizer.
+  // Plans the optimizer's state, of the rank's own elements. All references must outlive the
+  // optimizer.
   Optimizer(Backend& backend, const ProcessGroups& groups, const ParameterTable& table,
             const ArenaShards& shards, DType dtype, const OptimizerOptions& options,
             MemoryPlan& plan);
@@ -46,18 +47,21 @@ class Optimizer {
   void fill_tables(const std::vector<int32_t>& block_numbers);
 
   // norm_and_clip (2) fp32, on the device, gets the norm over all ranks' gradients and the factor
-  // that clips it. Gradients that the loss's factor has multiplied are divided by it: in the norm, and
-  // in the factor that update() multiplies them with. A gradient that is not finite makes the norm so.
+  // that clips it. Gradients that the loss's factor has multiplied are divided by it: in the norm,
+  // and in the factor that update() multiplies them with. A gradient that is not finite makes the
+  // norm so.
   void gradient_norm(Tensor norm_and_clip, double loss_scale = 1);
-  // Enqueues update number `step`, 1 for the first, of the rank's own elements, bucket by bucket, and
-  // hands each bucket to the gatherer. It does not wait.
+  // Enqueues update number `step`, 1 for the first, of the rank's own elements, bucket by bucket,
+  // and hands each bucket to the gatherer. It does not wait.
   void update(Tensor norm_and_clip, double learning_rate, int64_t step,
               ParameterGatherer& gatherer);
-  // Enqueues what lets master_of() be read: masters that are split are joined in the arena of gradients.
+  // Enqueues what lets master_of() be read: masters that are split are joined in the arena of
+  // gradients.
   void join_masters();
   // Derives the rank's own parameters from master_of(), where they were written; as update().
   void parameters_from_masters(ParameterGatherer& gatherer);
-  // sum_of_squares (1) fp32, on the device, gets the sum over all parameters in fp32. It joins masters.
+  // sum_of_squares (1) fp32, on the device, gets the sum over all parameters in fp32. It joins
+  // masters.
   void parameters_sum_of_squares(Tensor sum_of_squares);
 
   // A run of a parameter's elements that this rank updates: `first` counts in the parameter, the
@@ -67,8 +71,8 @@ class Optimizer {
     ArenaRange arena, state;
   };
   std::vector<Piece> pieces_of(const Parameter& parameter, int64_t num_elements) const;
-  // The place of a piece's fp32 masters; that of split ones holds them between join_masters() or writes to
-  // it, and the first gradient of the next step.
+  // The place of a piece's fp32 masters; that of split ones holds them between join_masters() or
+  // writes to it, and the first gradient of the next step.
   Tensor master_of(const Piece& piece) const;
   // fp32 or bf16, own_elements() of `shards` long, on the device or in pinned host memory.
   Tensor exp_avg() const { return exp_avg_; }
@@ -95,7 +99,8 @@ class Optimizer {
   OptimizerOptions options_;
   std::vector<Part> parts_;
   // The elements that this rank counts in norms. Parameters that all tensor-parallel ranks hold
-  // whole count on the first of these only, and the word embedding of two pipeline stages on the first.
+  // whole count on the first of these only, and the word embedding of two pipeline stages on the
+  // first.
   std::vector<Part> counted_;
   Tensor parameters_, gradients_;  // owned by the trainer
   Tensor master_, remainder_;      // of fp16 and of bf16 models

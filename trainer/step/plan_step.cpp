@@ -61,7 +61,8 @@ ProcessGroups recording_groups(const ParallelLayout& layout, std::vector<Operati
           .tied = group(GroupKind::kTied)};
 }
 
-// Two, or fewer where no batch has more: the results have places for the samples of the largest one.
+// Two, or fewer where no batch has more: the results have places for the samples of the largest
+// one.
 int64_t num_micro_batches(const TrainerOptions& options, const ParallelLayout& layout) {
   const int64_t most = std::min<int64_t>(2, options.most_micro_batches);
   if (options.num_sample_losses == 0) return most;
@@ -78,7 +79,8 @@ PlannedStep plan_step(const TrainerOptions& options, const ParallelLayout& layou
   Trainer trainer(backend, options, groups, /*workspace_bytes=*/0);
   trainer.allocate_without_tables();
   trainer.set_scalar_state({});
-  // Copies move nothing, so a batch's numbers may lie anywhere; a loss is divided by the sum of its mask.
+  // Copies move nothing, so a batch's numbers may lie anywhere; a loss is divided by the sum of its
+  // mask.
   static constexpr int32_t kIds[] = {0};
   static constexpr float kMask[] = {1};
   static constexpr double kMaskSums[] = {1, 1};

@@ -1,5 +1,5 @@
-// One training step of a rank as a list of operations, made by running it on a backend without a device
-// (kernels/recording_backend.h), among ranks that are not there.
+// One training step of a rank as a list of operations, made by running it on a backend without a
+// device (kernels/recording_backend.h), among ranks that are not there.
 #pragma once
 
 #include <vector>
@@ -16,8 +16,9 @@ struct PlannedStep {
   std::vector<Operation> collectives;    // of groups of several ranks, in order
 };
 
-// Plans a step of two micro-batches, so that gradients are assigned and added to, or of one where no batch has more.
-// It is the second step of a run: fp8 has its scales. Throws as Trainer's constructor does.
+// Plans a step of two micro-batches, so that gradients are assigned and added to, or of one where
+// no batch has more. It is the second step of a run: fp8 has its scales. Throws as Trainer's
+// constructor does.
 PlannedStep plan_step(const TrainerOptions& options, const ParallelLayout& layout);
 
 }  // namespace weft

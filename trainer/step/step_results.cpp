@@ -7,8 +7,8 @@
 namespace weft {
 namespace {
 
-// The numbers of a step, which the host reads in one copy together with the errors of fp8 products and
-// the losses of samples that follow them.
+// The numbers of a step, which the host reads in one copy together with the errors of fp8 products
+// and the losses of samples that follow them.
 constexpr int64_t kNorm = 0, kClip = 1, kLoss = 2, kParamsSumOfSquares = 3, kNumNumbers = 4;
 constexpr int64_t kProductsOfLayer = 4;  // qkv, proj, fc1, fc2
 static_assert(kClip == kNorm + 1, "clip_coefficient writes the pair");
@@ -118,7 +118,8 @@ EventId StepResults::oldest_is_here() const {
   return slot_of(num_taken_).copied;
 }
 
-// On the device they lie rank by rank; in the order of samples each micro-batch has those of all ranks.
+// On the device they lie rank by rank; in the order of samples each micro-batch has those of all
+// ranks.
 std::vector<float> StepResults::sample_losses_of(const Slot& slot) const {
   if (!slot.kind.training || samples_.most == 0) return {};
   const int64_t B = samples_.micro_batch_size, per_rank = samples_per_rank(slot);

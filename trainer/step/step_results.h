@@ -29,8 +29,8 @@ struct StepResult {
   double grad_norm = 0;    // before clipping, without the loss's factor; 0 after evaluate()
   double params_norm = 0;  // after the update; 0 unless StepOptions asks for it
   StepOutcome outcome = {};
-  // The loss of each sample of the global batch, in the order of samples: the mean over its unmasked
-  // tokens, 0 where all are masked. Empty after evaluate(), or if none are kept.
+  // The loss of each sample of the global batch, in the order of samples: the mean over its
+  // unmasked tokens, 0 where all are masked. Empty after evaluate(), or if none are kept.
   std::vector<float> sample_losses = {};
   // Relative errors of the fp8 products of forward, ||fp8 - bf16|| / ||bf16|| over the whole batch: of
   // every layer those of qkv, proj, fc1 and fc2. Empty unless StepOptions asks for them.
@@ -66,10 +66,11 @@ class StepResults {
   Tensor loss() const;
   Tensor norm_and_clip() const;
   Tensor params_sum_of_squares() const;
-  // (L,4,2): LayerLinears::Place's error of each product. Empty where the current step measures none.
+  // (L,4,2): LayerLinears::Place's error of each product. Empty where the current step measures
+  // none.
   Tensor fp8_errors() const;
-  // The same for the losses of the current step's samples, fp32: of a micro-batch of this rank (B), of
-  // all of this rank, and of all ranks, rank by rank. Only where keeps_samples().
+  // The same for the losses of the current step's samples, fp32: of a micro-batch of this rank (B),
+  // of all of this rank, and of all ranks, rank by rank. Only where keeps_samples().
   bool keeps_samples() const { return current().kind.training && samples_.most > 0; }
   Tensor losses_of_micro_batch(int64_t micro_batch_idx) const;
   Tensor losses_of_rank() const;
@@ -81,7 +82,8 @@ class StepResults {
   };
   void begin(int64_t num_micro_batches, Kind kind);
   void work_done(PipelineWork::Kind kind);
-  // Enqueues a copy of the current step's norm and loss to the host, for who needs them before end().
+  // Enqueues a copy of the current step's norm and loss to the host, for who needs them before
+  // end().
   struct NormAndLoss {
     float norm = 0, loss = 0;
   };
@@ -91,7 +93,8 @@ class StepResults {
   // The step is enqueued: its numbers are copied to the host after it.
   void end(const StepOutcome& outcome = {});
 
-  // Returns the event after which take() may be called. Throws std::logic_error where none is unread.
+  // Returns the event after which take() may be called. Throws std::logic_error where none is
+  // unread.
   EventId oldest_is_here() const;
   // Returns the oldest unread result.
   StepResult take();

@@ -92,7 +92,8 @@ Trainer::Trainer(Backend& backend, const TrainerOptions& options, const ProcessG
   results_.plan(plan_);
 }
 
-// All stages time the products of all of them: the first rank's table is the run's, and checkpoints hold it.
+// All stages time the products of all of them: the first rank's table is the run's, and checkpoints
+// hold it.
 std::string Trainer::tune() {
   const FlightRecorder::Scope scope(groups_.recorder_of_own_work(), "timing GEMM algorithms");
   std::vector<AnyOperation> operations;
@@ -161,8 +162,8 @@ bool Trainer::step(const GlobalBatch& batch, const StepOptions& options) {
   const Tensor norm_and_clip = results_.norm_and_clip();
   optimizer_.gradient_norm(norm_and_clip, loss_scale());
   const StepOutcome outcome = may_skip_steps() ? judge() : StepOutcome{};
-  // This comes before the update, whose gathers of weights run on beside the next forward: a reduction behind them in
-  // their communicator would wait for all of them.
+  // This comes before the update, whose gathers of weights run on beside the next forward: a
+  // reduction behind them in their communicator would wait for all of them.
   model_.linears().end_step(*groups_.tensor, *groups_.data);
   if (scalars_.fp8_scaling) scalars_.fp8_scaling->steps = model_.linears().num_steps();
   if (!outcome.skipped)
@@ -178,9 +179,10 @@ bool Trainer::step(const GlobalBatch& batch, const StepOptions& options) {
   return !outcome.skipped;
 }
 
-// Waits for the norm and the loss, which all ranks have alike, decides whether the step may update the
-// weights, and moves the loss's factor. An overflow that lowers it is no bad step: the next one may be
-// good. [Megatron-LM megatron/core/optimizer/optimizer.py, MixedPrecisionOptimizer.prepare_grads]
+// Waits for the norm and the loss, which all ranks have alike, decides whether the step may update
+// the weights, and moves the loss's factor. An overflow that lowers it is no bad step: the next one
+// may be good. [Megatron-LM megatron/core/optimizer/optimizer.py,
+// MixedPrecisionOptimizer.prepare_grads]
 StepOutcome Trainer::judge() {
   results_.copy_norm_and_loss();
   backend_.record(settled_, Stream::kCompute);
@@ -293,8 +295,8 @@ void Trainer::backward(const GlobalBatch& batch, const PipelineItem& item) {
                   is_last ? &reducer_ : nullptr);
 }
 
-// With sequence parallelism the ranks of a stage hold different rows, else all hold the same numbers.
-// [Narayanan et al. 2021, arXiv:2104.04473, section 4.1: scatter/gather]
+// With sequence parallelism the ranks of a stage hold different rows, else all hold the same
+// numbers. [Narayanan et al. 2021, arXiv:2104.04473, section 4.1: scatter/gather]
 Tensor Trainer::exchanged_part(Tensor whole) const {
   const int64_t tp_size = groups_.layout.num_row_shares() > 1 ? 1 : groups_.layout.tp_size;
   if (!options_.scatters_between_stages || tp_size == 1 || whole.num_elements() % tp_size != 0)
@@ -303,10 +305,10 @@ Tensor Trainer::exchanged_part(Tensor whole) const {
   return range_of(whole, {groups_.layout.tp_rank * count, count});
 }
 
-// The ranks of a pipeline group are its stages. Interleaved, they are a ring. Two stages may then send
-// each other two tensors at once, which a communicator matches by their order: activations come first.
-// The tensor-parallel ranks of a stage exchange at the same place of their order, so all gather what has
-// arrived in the same order.
+// The ranks of a pipeline group are its stages. Interleaved, they are a ring. Two stages may then
+// send each other two tensors at once, which a communicator matches by their order: activations
+// come first. The tensor-parallel ranks of a stage exchange at the same place of their order, so
+// all gather what has arrived in the same order.
 void Trainer::exchange(const PipelineWork& work) {
   const int p = pipeline_.pp_size, rank = groups_.layout.pp_rank;
   const int before = (rank + p - 1) % p, after = (rank + 1) % p;
@@ -357,7 +359,8 @@ void Trainer::share_fp8_errors() {
 }
 
 // Copies on the compute stream: half a megabyte takes microseconds, and by stream order the buffers
-// are free again. Stages between the first and the last need no tokens, at most the bounds of documents.
+// are free again. Stages between the first and the last need no tokens, at most the bounds of
+// documents.
 void Trainer::micro_batch_to_device(const GlobalBatch& batch, const PipelineItem& item) {
   const auto copy = [&](Tensor to, const auto* from) {
     backend_.copy(to.data(), from + item.micro_batch * to.num_elements(), to.num_bytes(),

@@ -43,13 +43,14 @@ struct TrainerOptions {
   // Samples of the largest global batch, whose losses each step() keeps; 0: none are kept.
   int64_t num_sample_losses = 0;
   int64_t bucket_elements = 40'000'000;  // of gradients that are reduced together
-  // With interleaved stages so many micro-batches pass a chunk together; 0 takes as many as there are
-  // pipeline ranks.
+  // With interleaved stages so many micro-batches pass a chunk together; 0 takes as many as there
+  // are pipeline ranks.
   int64_t micro_batch_group_size = 0;
-  // Of a tensor that all tensor-parallel ranks of a stage hold, each sends its part to the next stage,
-  // which gathers the parts; else each sends all of it. No bit depends on that.
+  // Of a tensor that all tensor-parallel ranks of a stage hold, each sends its part to the next
+  // stage, which gathers the parts; else each sends all of it. No bit depends on that.
   bool scatters_between_stages = true;
-  // Micro-batches of the largest batch on a rank; a pipeline stage keeps the activations of no more.
+  // Micro-batches of the largest batch on a rank; a pipeline stage keeps the activations of no
+  // more.
   int64_t most_micro_batches = std::numeric_limits<int64_t>::max();
   // Plans the workspace of a GPU of so many multiprocessors instead of the backend's.
   std::optional<int> planned_multiprocessors = {};
@@ -90,8 +91,9 @@ class Trainer {
   void initialize_parameters();
 
   // Enqueues forward and backward of all micro-batches and the update, counts the iteration and its
-  // samples, and returns whether the update is among them: all ranks skip it where the gradients of one
-  // are not finite, if the options say so. At most StepResults::kInFlight steps may have unread results.
+  // samples, and returns whether the update is among them: all ranks skip it where the gradients of
+  // one are not finite, if the options say so. At most StepResults::kInFlight steps may have unread
+  // results.
   bool step(const GlobalBatch& batch, const StepOptions& options);
   // Enqueues forward only, without dropout and gradients. The counters stay as they are.
   void evaluate(const GlobalBatch& batch);
@@ -99,8 +101,8 @@ class Trainer {
   StepResult result();
 
   // Computes the gradients of a global batch without an update, waits, and returns its loss (for
-  // tests and diagnosis). Dropout is that of the next step; the gradients are those of the loss times
-  // its factor. With a sharded optimizer only the
+  // tests and diagnosis). Dropout is that of the next step; the gradients are those of the loss
+  // times its factor. With a sharded optimizer only the
   // elements that this rank updates are sums over all ranks.
   double forward_backward(const GlobalBatch& batch);
   Tensor gradient(const Parameter& parameter) const;  // fp32, device, in the slice's shape
@@ -110,10 +112,11 @@ class Trainer {
   // Returns all tensors of this rank; without `optimizer` only the weights and their fp32 masters.
   // All data-parallel ranks hold the same weights, and the same optimizer state unless it is
   // sharded. What is enqueued on the compute stream from now on may read them. The masters of bf16
-  // weights are there until the next step writes gradients, or the norm of the parameters is asked for.
+  // weights are there until the next step writes gradients, or the norm of the parameters is asked
+  // for.
   std::vector<StateTensor> state_tensors(bool optimizer);
-  // The same without what a checkpoint with the present scalar state lacks: scales of fp8 before there
-  // is a step, which then begin anew.
+  // The same without what a checkpoint with the present scalar state lacks: scales of fp8 before
+  // there is a step, which then begin anew.
   std::vector<StateTensor> tensors_to_load(bool optimizer);
   const ScalarState& scalar_state() const { return scalars_; }
   // The loss's dynamic factor begins anew where `scalars` have none.
@@ -122,8 +125,8 @@ class Trainer {
   // Waits until the parameters that other ranks have updated are here, where a rank that does not
   // come is noticed.
   void finish_gathering();
-  // The next step waits on the device for `event` before it writes gradients: until then something else reads
-  // state_tensors().
+  // The next step waits on the device for `event` before it writes gradients: until then something
+  // else reads state_tensors().
   void hold_gradients_for(EventId event) { state_is_read_until_ = event; }
   // Derives x from the fp32 masters, on all ranks together. Call it after copying into
   // state_tensors(), before the next step.
@@ -137,8 +140,8 @@ class Trainer {
   void backward(const GlobalBatch& batch, const PipelineItem& item);
   void wait_for_readers_of_state();
   void exchange(const PipelineWork& work);
-  // Returns what this rank sends or receives of a tensor that stages exchange: the tensor itself, or its
-  // part of it.
+  // Returns what this rank sends or receives of a tensor that stages exchange: the tensor itself,
+  // or its part of it.
   Tensor exchanged_part(Tensor whole) const;
   void share_losses(bool keeps_samples);
   void share_fp8_errors();

@@ -11,15 +11,15 @@
 
 namespace weft {
 
-// A piece of a global tensor: its name and place for a checkpoint, and its memory on the device. The
-// slice of a tensor-parallel rank is [begin, end) of split_dim; of the slice's elements in row-major
-// order the piece is [first, first + tensor.num_elements()). With a sharded optimizer a data-parallel
-// rank holds pieces; else a piece is the whole slice. Padding is no part of it.
+// A piece of a global tensor: its name and place for a checkpoint, and its memory on the device.
+// The slice of a tensor-parallel rank is [begin, end) of split_dim; of the slice's elements in
+// row-major order the piece is [first, first + tensor.num_elements()). With a sharded optimizer a
+// data-parallel rank holds pieces; else a piece is the whole slice. Padding is no part of it.
 struct StateTensor {
-  // "model/NAME" (x); "optimizer/master/NAME" (fp32, of bf16 and fp16 models); "optimizer/exp_avg/NAME"
-  // and "optimizer/exp_avg_sq/NAME" (fp32, or bf16 with --bf16-optimizer-state);
-  // "fp8/decoder.layers.N.forward" and ".gradients" (fp32), the states of delayed scaling
-  // (model/layer_linears.h).
+  // "model/NAME" (x); "optimizer/master/NAME" (fp32, of bf16 and fp16 models);
+  // "optimizer/exp_avg/NAME" and "optimizer/exp_avg_sq/NAME" (fp32, or bf16 with
+  // --bf16-optimizer-state); "fp8/decoder.layers.N.forward" and ".gradients" (fp32), the states of
+  // delayed scaling (model/layer_linears.h).
   std::string name;
   std::vector<int64_t> global_shape;
   int split_dim = -1;
@@ -28,7 +28,8 @@ struct StateTensor {
   int64_t first = 0;
 };
 
-// The dynamic factor of fp16 training's loss (loss_scale.h), with Megatron's names for what it counts.
+// The dynamic factor of fp16 training's loss (loss_scale.h), with Megatron's names for what it
+// counts.
 struct LossScaleState {
   double scale = 0;
   int64_t growth_tracker = 0;  // steps without an overflow, since the last one or the last growth
@@ -36,8 +37,9 @@ struct LossScaleState {
   friend bool operator==(const LossScaleState&, const LossScaleState&) = default;
 };
 
-// What the histories of delayed fp8 scaling are (they themselves are the checkpoint's tensors "fp8/..."): how many steps
-// they have seen, their length, and whether gradients are e5m2 (hybrid) or e4m3, for which their scales were made.
+// What the histories of delayed fp8 scaling are (they themselves are the checkpoint's tensors
+// "fp8/..."): how many steps they have seen, their length, and whether gradients are e5m2 (hybrid)
+// or e4m3, for which their scales were made.
 struct Fp8ScalingState {
   int64_t steps = 0, amax_history_len = 1;
   bool is_hybrid = true;

@@ -97,8 +97,8 @@ Digests digests_of(Backend& backend, const std::vector<StateTensor>& tensors,
   return digests;
 }
 
-// Returns what is wrong with the weights of this rank against their masters, or "". Masters of bf16 weights
-// are made of them.
+// Returns what is wrong with the weights of this rank against their masters, or "". Masters of bf16
+// weights are made of them.
 std::string difference_from_masters(Backend& backend, const std::vector<StateTensor>& tensors) {
   std::map<std::string, Tensor> weights;
   for (const StateTensor& tensor : tensors) {

@@ -14,8 +14,8 @@ struct NotAnInteger : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Returns whether the value is an integer that an int64_t holds. get<int64_t>() of the library would
-// cut off a fraction and wrap a larger integer, and its conversion of 1e300 is undefined.
+// Returns whether the value is an integer that an int64_t holds. get<int64_t>() of the library
+// would cut off a fraction and wrap a larger integer, and its conversion of 1e300 is undefined.
 template <typename Json>
 bool is_json_integer(const Json& json) {
   return json.is_number_unsigned() ? json.template get<uint64_t>() <= uint64_t{INT64_MAX}
@@ -50,8 +50,8 @@ std::optional<int64_t> find_json_integer(const Json& object, const char* name) {
   return json_integer_at(object, name);
 }
 
-// Returns the integers of the array that `object` has under `name`. Throws as json_integer_at() does,
-// and for anything but an array.
+// Returns the integers of the array that `object` has under `name`. Throws as json_integer_at()
+// does, and for anything but an array.
 template <typename Json>
 std::vector<int64_t> json_integers_at(const Json& object, const char* name) {
   const Json& array = object.at(name);

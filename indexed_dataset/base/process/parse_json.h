@@ -14,7 +14,8 @@ namespace weft {
 // while it parses where the order of members is kept: a hundred thousand brackets end the stack.
 constexpr int kMaxDocumentDepth = 64;
 
-// Objects that keep the order of their members compare each with all before it. Ours have a few dozen.
+// Objects that keep the order of their members compare each with all before it. Ours have a few
+// dozen.
 constexpr int kMaxOrderedMembers = 10'000;
 
 struct NestedTooDeeply : std::runtime_error {
@@ -26,8 +27,8 @@ struct TooManyMembers : std::runtime_error {
 };
 
 // Looks at a document as it is parsed and keeps nothing of it.
-// (A callback of Json::parse could do the same, but then the library searches all earlier members of
-// an object after each of them: 40,000 tensors of a safetensors header take 20 seconds.)
+// (A callback of Json::parse could do the same, but then the library searches all earlier members
+// of an object after each of them: 40,000 tensors of a safetensors header take 20 seconds.)
 template <typename Json>
 class DocumentLimits : public Json::json_sax_t {
  public:

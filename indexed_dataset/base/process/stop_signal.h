@@ -1,5 +1,5 @@
-// SIGTERM, SIGUSR1 (Slurm's --signal), SIGINT and SIGHUP as a request to stop, which a program obeys
-// when it can.
+// SIGTERM, SIGUSR1 (Slurm's --signal), SIGINT and SIGHUP as a request to stop, which a program
+// obeys when it can.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,5 @@
-// The number of processes that were started together, as their launcher tells it in the environment:
+// The number of processes that were started together, as their launcher tells it in the
+// environment:
 //
 //   mpirun (Open MPI)              OMPI_COMM_WORLD_SIZE
 //   srun --mpi=pmix                PMIX_RANK; SLURM_STEP_NUM_TASKS says how many

@@ -13,8 +13,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// The watch counts such intervals: one in which this process was suspended counts once, however long
-// the suspension lasted.
+// The watch counts such intervals: one in which this process was suspended counts once, however
+// long the suspension lasted.
 constexpr milliseconds kInterval{500};
 
 std::string message_of(const StartLimit& limit) {

@@ -9,8 +9,8 @@
 
 namespace weft {
 
-// Watches the start of MPI as long as it lives. MPI_Init_thread() and the first collective calls wait
-// for all ranks, and nothing can tell them to stop: after the time limit the process ends.
+// Watches the start of MPI as long as it lives. MPI_Init_thread() and the first collective calls
+// wait for all ranks, and nothing can tell them to stop: after the time limit the process ends.
 class StartWatch {
  public:
   explicit StartWatch(const StartLimit& limit);

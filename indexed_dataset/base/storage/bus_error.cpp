@@ -21,8 +21,8 @@
 namespace weft {
 namespace {
 
-// The signal handler may neither lock nor allocate. So it goes through blocks that stay where they are
-// for ever, and an entry is published by its `begin`.
+// The signal handler may neither lock nor allocate. So it goes through blocks that stay where they
+// are for ever, and an entry is published by its `begin`.
 struct Mapping {
   std::atomic<uintptr_t> begin{0};  // 0: free
   size_t size_bytes = 0;

@@ -29,8 +29,8 @@ constexpr uint32_t kFuse = 0x65735546;  // FUSE_SUPER_MAGIC; virtiofs has it, to
 // FUSE clients of file systems that are coherent.
 constexpr const char* kCoherentFuse[] = {"fuse.ceph-fuse", "fuse.ceph"};
 
-// Returns the type with which the file system of `path` is mounted ("fuse.sshfs"): field 3 of a line of
-// /proc/self/mountinfo is the device, and the first word behind " - " the type (proc(5)).
+// Returns the type with which the file system of `path` is mounted ("fuse.sshfs"): field 3 of a
+// line of /proc/self/mountinfo is the device, and the first word behind " - " the type (proc(5)).
 std::string mounted_type(const std::filesystem::path& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return "";

@@ -1,5 +1,5 @@
-// System calls as file_io.h makes them: with the fault hook, and with errors that name the path. For
-// the sources of this folder only.
+// System calls as file_io.h makes them: with the fault hook, and with errors that name the path.
+// For the sources of this folder only.
 #pragma once
 
 #include <sys/types.h>

@@ -1,10 +1,10 @@
 // The fault hook of all I/O calls, so that a test can fail each call in turn: WEFT_IO_FAIL_AT=N or
 // N:ERRNO (environment, default errno 5, EIO) or set_io_fault() makes the N-th call of this process
-// fail with that errno. With KILL for the errno (kIoFaultKills) the process is killed there instead;
-// with LOSE (kIoFaultLosesPage) the next write of that thread says that it wrote its first 4096 bytes,
-// and did not, as a file system does that loses a page. Only builds with tests have the hook; there,
-// WEFT_STATFS_TYPE=0x6969 makes every file system one of that type, and WEFT_NO_EXCHANGE=1 one that
-// cannot exchange two names.
+// fail with that errno. With KILL for the errno (kIoFaultKills) the process is killed there
+// instead; with LOSE (kIoFaultLosesPage) the next write of that thread says that it wrote its first
+// 4096 bytes, and did not, as a file system does that loses a page. Only builds with tests have the
+// hook; there, WEFT_STATFS_TYPE=0x6969 makes every file system one of that type, and
+// WEFT_NO_EXCHANGE=1 one that cannot exchange two names.
 #pragma once
 
 #include <cstdint>

@@ -101,8 +101,8 @@ LockFile::LockFile(std::filesystem::path path, std::chrono::milliseconds patienc
     }
   }
   read_leftovers(text_before_ + first_bytes_of(fd_));
-  // The text only helps people where there is flock; there the lock holds without it (a full disk is
-  // reported by the files that matter).
+  // The text only helps people where there is flock; there the lock holds without it (a full disk
+  // is reported by the files that matter).
   if (!write_text() && leftovers_.empty()) {
     [[maybe_unused]] const int truncated = ::ftruncate(fd_, 0);
   }

@@ -13,9 +13,9 @@
 
 namespace weft {
 
-// Holds NAME, locked, while it lives; the file is removed afterwards, unless files that it names are
-// still there. The kernel drops the lock of a dead process, so a file that a killed run left behind is
-// simply taken over.
+// Holds NAME, locked, while it lives; the file is removed afterwards, unless files that it names
+// are still there. The kernel drops the lock of a dead process, so a file that a killed run left
+// behind is simply taken over.
 //
 // Some mounts have no flock (Lustre without "-o flock"). There the existence of the file is the
 // lock: one that a killed process of this host left is taken over, one of another host must be
@@ -33,7 +33,8 @@ class LockFile {
   // Returns the command that was killed when it had begun to write `file`; nothing if none says so.
   std::optional<std::string> find_writer(const std::filesystem::path& file) const;
   // Says in the file, before they are made, that `command` writes these files beside it: the
-  // program that takes the lock after a kill knows by that which command left them. Throws std::system_error.
+  // program that takes the lock after a kill knows by that which command left them. Throws
+  // std::system_error.
   void add_files(const std::string& command, const std::vector<std::filesystem::path>& files);
   // For an owner that comes to its end and leaves them on purpose: they keep the lock no longer.
   void release_files(const std::vector<std::filesystem::path>& files) noexcept;

@@ -25,8 +25,8 @@ constexpr const char* npy_type() {
   if constexpr (std::is_same_v<T, int64_t>) return "<i8";
 }
 
-// Writes `size_bytes` of data as an array of `type` and `shape` to NAME.part, whose name it returns. The file
-// is neither synced nor renamed. Throws std::system_error.
+// Writes `size_bytes` of data as an array of `type` and `shape` to NAME.part, whose name it
+// returns. The file is neither synced nor renamed. Throws std::system_error.
 std::filesystem::path write_npy_bytes(const std::filesystem::path& path, const std::string& type,
                                       const std::vector<int64_t>& shape, const void* data,
                                       size_t size_bytes);
@@ -47,7 +47,8 @@ void commit_part(const std::filesystem::path& part, const std::filesystem::path&
 // Removes NAME.part if it is there.
 void remove_part(const std::filesystem::path& path) noexcept;
 
-// Writes a whole array: NAME.part, synced and renamed. Throws std::system_error, and leaves no part then.
+// Writes a whole array: NAME.part, synced and renamed. Throws std::system_error, and leaves no part
+// then.
 template <typename T>
 void write_npy(const std::filesystem::path& path, std::span<const T> values,
                int64_t num_columns = 1) {
@@ -62,8 +63,8 @@ void write_npy(const std::filesystem::path& path, std::span<const T> values,
 // A mapped array.
 class NpyArray {
  public:
-  // Throws std::system_error if the file cannot be mapped, std::runtime_error if it is no array that
-  // write_npy() could have written.
+  // Throws std::system_error if the file cannot be mapped, std::runtime_error if it is no array
+  // that write_npy() could have written.
   explicit NpyArray(const std::filesystem::path& path);
 
   template <typename T>
@@ -71,7 +72,8 @@ class NpyArray {
     return type_ == npy_type<T>();
   }
   const std::vector<int64_t>& shape() const { return shape_; }
-  // All values in the order of the file. Throws std::runtime_error if it holds another type than `T`.
+  // All values in the order of the file. Throws std::runtime_error if it holds another type than
+  // `T`.
   template <typename T>
   std::span<const T> values() const {
     if (!holds<T>()) throw_other_type(npy_type<T>());

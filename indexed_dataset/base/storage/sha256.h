@@ -7,7 +7,8 @@
 
 namespace weft {
 
-// The SHA-256 in 64 lower-case hexadecimal digits. Throws std::system_error if the file cannot be read.
+// The SHA-256 in 64 lower-case hexadecimal digits. Throws std::system_error if the file cannot be
+// read.
 std::string sha256_of_file(const std::filesystem::path& path);
 // Returns the SHA-256 of bytes in memory.
 std::string sha256_of(std::string_view bytes);

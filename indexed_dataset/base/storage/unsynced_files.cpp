@@ -20,7 +20,8 @@ void rename_unsynced(const std::filesystem::path& from, const std::filesystem::p
 void sync_files(const std::vector<std::filesystem::path>& files, int num_threads) {
   parallel_for(std::ssize(files), num_threads, [&](int64_t i) {
     const std::filesystem::path& path = files[static_cast<size_t>(i)];
-    // A descriptor that is opened later still gets an error of writing that nobody has been told of.
+    // A descriptor that is opened later still gets an error of writing that nobody has been told
+    // of.
     const FdGuard guard{open_file(path, O_RDONLY | O_NOFOLLOW)};
     if (is_made_to_fail() || ::fdatasync(guard.fd) != 0) throw_errno("cannot sync " + quoted(path));
   });

@@ -18,17 +18,18 @@ void commit_rename(const std::filesystem::path& from, const std::filesystem::pat
 // Exchanges two names in one step and syncs the folder of `second`. Returns false, and has changed
 // nothing, where the file system cannot do that (NFS, Lustre). Throws std::system_error.
 bool exchange_names(const std::filesystem::path& first, const std::filesystem::path& second);
-// A symbolic link is followed, or opening it fails (ELOOP); the latter is for files that no user makes.
+// A symbolic link is followed, or opening it fails (ELOOP); the latter is for files that no user
+// makes.
 enum class Links { kFollow, kRefuse };
 // The whole file. Throws std::system_error.
 std::string read_file(const std::filesystem::path& path, Links links = Links::kFollow);
 
-// The same of a file that must be a regular one. A pipe that nobody writes to would be waited for, and
-// a signal would not end that. Throws std::system_error.
+// The same of a file that must be a regular one. A pipe that nobody writes to would be waited for,
+// and a signal would not end that. Throws std::system_error.
 std::string read_regular_file(const std::filesystem::path& path, Links links = Links::kFollow);
 
-// A read-only memory map of a whole regular file (empty files give an empty span). Move-only. A file that
-// shrinks meanwhile, or whose disk fails, ends the program: see bus_error.h.
+// A read-only memory map of a whole regular file (empty files give an empty span). Move-only. A
+// file that shrinks meanwhile, or whose disk fails, ends the program: see bus_error.h.
 class MappedFile {
  public:
   MappedFile() = default;

@@ -18,8 +18,8 @@ std::string message_of(const std::exception& error);
 // Prints "error: ..." for an exception that ends the program, and returns its exit code.
 int print_error(const std::exception& error);
 
-// A line on standard error that says how far the work is: refreshed on a terminal, one every 30 s in
-// a log.
+// A line on standard error that says how far the work is: refreshed on a terminal, one every 30 s
+// in a log.
 class LiveLine {
  public:
   LiveLine();

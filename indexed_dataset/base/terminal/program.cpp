@@ -16,7 +16,8 @@
 namespace weft {
 namespace {
 
-// Returns `code`, or that of an error if the output did not arrive, unless its reader stopped early.
+// Returns `code`, or that of an error if the output did not arrive, unless its reader stopped
+// early.
 int exit_code_after_flush(int code) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
   if (code != 0 || errno == EPIPE) return code;

@@ -10,11 +10,12 @@ namespace weft {
 // Returns the text without the spaces, tabs and ends of lines around it.
 std::string_view trimmed(std::string_view text);
 
-// Removes `prefix` from the beginning of the text. Returns false, and removes nothing, where it does not stand there.
+// Removes `prefix` from the beginning of the text. Returns false, and removes nothing, where it
+// does not stand there.
 bool drop_prefix(std::string_view& text, std::string_view prefix);
 
-// Removes a number of decimal digits from the beginning of the text and returns it. Returns nothing, and removes
-// nothing, where there is none or it does not fit.
+// Removes a number of decimal digits from the beginning of the text and returns it. Returns
+// nothing, and removes nothing, where there is none or it does not fit.
 std::optional<int64_t> take_number(std::string_view& text);
 
 }  // namespace weft

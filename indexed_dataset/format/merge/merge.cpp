@@ -60,8 +60,8 @@ class OutputParts {
   fs::path prefix_;
 };
 
-// True if a merge that was killed while it gave names has written the .bin that has its name: that of a
-// run may stand there, too.
+// True if a merge that was killed while it gave names has written the .bin that has its name: that
+// of a run may stand there, too.
 bool is_bin_of_killed_merge(const MergeConfig& config, const std::function<void()>& check) {
   const auto find = [&](const std::string& suffix) {
     const fs::path name = config.output_prefix.string() + suffix, part = name.string() + ".part";

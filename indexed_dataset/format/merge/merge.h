@@ -35,8 +35,8 @@ struct MergeReport {
 // `check` is called often, from any thread; what it throws ends the work.
 // Throws LockedByAnotherRun; std::invalid_argument if the output is one of the parts, or, without
 // `overwrite`, a dataset made of others;
-// std::runtime_error if parts do not fit each other (token types, vocabularies, shards of two versions
-// of an input) or are damaged;
+// std::runtime_error if parts do not fit each other (token types, vocabularies, shards of two
+// versions of an input) or are damaged;
 // std::system_error if files cannot be read or written, and (ENOSPC) if there is no room, before
 // anything is written.
 MergeReport merge_datasets(const MergeConfig& config, const std::function<void()>& check);

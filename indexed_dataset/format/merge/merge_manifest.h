@@ -1,5 +1,5 @@
-// Makes the manifest of a merged dataset: its parts, their vocabulary, their inputs, and the sums of
-// their counts.
+// Makes the manifest of a merged dataset: its parts, their vocabulary, their inputs, and the sums
+// of their counts.
 #pragma once
 
 #include <filesystem>
@@ -13,8 +13,8 @@ namespace weft {
 
 struct MergedManifest {
   std::string text;  // of the file
-  // What may not be meant: parts whose documents end with other tokens, or shards (preprocess --shard
-  // I/N) that are not in order, 0/N, 1/N and so on. A shell puts 10 before 2 for `s*`.
+  // What may not be meant: parts whose documents end with other tokens, or shards (preprocess
+  // --shard I/N) that are not in order, 0/N, 1/N and so on. A shell puts 10 before 2 for `s*`.
   std::vector<std::string> notes;
 };
 

@@ -1,5 +1,5 @@
-// Makes one source map of those of all parts of a merge. Inputs of one name in several parts are one
-// input; the second of a name in one part is the second of that name in others.
+// Makes one source map of those of all parts of a merge. Inputs of one name in several parts are
+// one input; the second of a name in one part is the second of that name in others.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +34,8 @@ class MergedInput {
 
 class SourcesMerge {
  public:
-  // Returns nothing if a part has no sources; a note says which. Throws what SourceMap throws. `pairs`
-  // must outlive it.
+  // Returns nothing if a part has no sources; a note says which. Throws what SourceMap throws.
+  // `pairs` must outlive it.
   static std::optional<SourcesMerge> open(const PairMerge& pairs, std::vector<std::string>& notes);
 
   int64_t size_bytes() const;

@@ -44,8 +44,9 @@ struct InputVersion {
   int64_t file_bytes = -1;  // -1 if it is not known
 };
 
-// The version of an input in a manifest: "changed TIME" of a local file (preprocess/ledger/work_plan.cpp),
-// "BYTES changed TIME" or "BYTES etag ETAG" of one on the web (preprocess/web/url_source.cpp).
+// The version of an input in a manifest: "changed TIME" of a local file
+// (preprocess/ledger/work_plan.cpp), "BYTES changed TIME" or "BYTES etag ETAG" of one on the web
+// (preprocess/web/url_source.cpp).
 struct VersionParts {
   std::string bytes;  // "" if it is not said
   std::string rest;
@@ -148,8 +149,8 @@ class ShardRun {
  public:
   explicit ShardRun(const Texts& texts) : texts_(&texts) {}
 
-  // Returns how a shard, or all of another run, go together with those that were met; nothing if they
-  // are of another run, or fit worse than `worst`.
+  // Returns how a shard, or all of another run, go together with those that were met; nothing if
+  // they are of another run, or fit worse than `worst`.
   std::optional<Fit> find_fit(const Shard& shard, Fit worst) const {
     return has_room_for(shard) ? find_fit(shard.inputs, shard.options, worst) : std::nullopt;
   }

@@ -130,8 +130,8 @@ IndexView parse_index(std::span<const std::byte> bytes, const std::filesystem::p
 
 int64_t document_of_sequence(const IndexView& index, int64_t sequence_idx) {
   if (index.num_bounds == 1) return sequence_idx;
-  // In most datasets each document is one sequence. Then two neighbouring numbers tell it, where the search
-  // below touches twenty places.
+  // In most datasets each document is one sequence. Then two neighbouring numbers tell it, where
+  // the search below touches twenty places.
   if (sequence_idx >= 0 && sequence_idx + 1 < index.num_bounds &&
       index.bound(sequence_idx) == sequence_idx && index.bound(sequence_idx + 1) > sequence_idx) {
     return sequence_idx;
@@ -178,7 +178,8 @@ DatasetReader::DatasetReader(const std::filesystem::path& prefix)
   check_bounds();
 }
 
-// Bounds that leave out sequences would give them to no document, or to a number that no document has.
+// Bounds that leave out sequences would give them to no document, or to a number that no document
+// has.
 void DatasetReader::check_bounds() const {
   const int64_t first = document_bound(0), last = document_bound(num_documents());
   if (first == 0 && (num_documents() == 0 || last == num_sequences())) return;

@@ -25,8 +25,8 @@ class SequenceLengths {
   int64_t size() const { return count_; }
   int32_t operator[](int64_t idx) const { return load_number<int32_t>(data_ + 4 * idx); }
   const std::byte* address(int64_t idx) const { return data_ + 4 * idx; }  // for prefetching
-  // The first sequence of [begin, end) that does not end where the next one begins, by the two offsets
-  // and its length; `end` if there is none, and for an array, which has no offsets.
+  // The first sequence of [begin, end) that does not end where the next one begins, by the two
+  // offsets and its length; `end` if there is none, and for an array, which has no offsets.
   int64_t first_misfit(int64_t begin, int64_t end) const;
 
  private:
@@ -41,8 +41,8 @@ class DatasetReader {
  public:
   // Opens PREFIX.idx and PREFIX.bin. Checks magic, version, token type, that the index's size fits
   // its counts, that the document bounds go from 0 to the number of sequences (or are absent), and
-  // that the .bin ends where the last sequence ends. (Every other check: verify.h.) Throws std::runtime_error with what is wrong and where; std::system_error if a
-  // file cannot be opened.
+  // that the .bin ends where the last sequence ends. (Every other check: verify.h.) Throws
+  // std::runtime_error with what is wrong and where; std::system_error if a file cannot be opened.
   explicit DatasetReader(const std::filesystem::path& prefix);
 
   TokenType token_type() const { return index_.type; }
@@ -69,10 +69,11 @@ class DatasetReader {
   // copy_tokens() would refuse.
   void expect_random_reads() const { bin_.expect_random_reads(); }
   void will_need(int64_t sequence_idx, int64_t begin, int64_t count) const;
-  // Brings the length and the offset of a sequence, which must be there, into the processor's caches.
+  // Brings the length and the offset of a sequence, which must be there, into the processor's
+  // caches.
   void prefetch_entry(int64_t sequence_idx) const { index_.prefetch(sequence_idx); }
-  // Brings tokens that lie in memory into the processor's caches. It ignores positions that copy_tokens()
-  // would refuse.
+  // Brings tokens that lie in memory into the processor's caches. It ignores positions that
+  // copy_tokens() would refuse.
   void prefetch(int64_t sequence_idx, int64_t begin, int64_t count) const;
   const std::filesystem::path& prefix() const { return prefix_; }
   // The files as they were opened, whatever has their names now.

@@ -53,10 +53,10 @@ class SharedPairWriter {
   // was written is not there any more.
   void finish(const DatasetCounts& total, const std::function<void()>& check = {});
 
-  // The same in steps that several processes can share: one prepares, then all complete the index in
-  // ranges, in any order, each from the counts before its first document to those behind its last.
-  // The files get their sizes, the .idx its header. What was lost of them reads as zeros: nothing
-  // is checked.
+  // The same in steps that several processes can share: one prepares, then all complete the index
+  // in ranges, in any order, each from the counts before its first document to those behind its
+  // last. The files get their sizes, the .idx its header. What was lost of them reads as zeros:
+  // nothing is checked.
   void prepare(const DatasetCounts& total);
   // Copies the lengths and bounds of a range from where write() left them to offsets and bounds in
   // the .idx. `see` is shown everything that is read or written. Thread-safe.

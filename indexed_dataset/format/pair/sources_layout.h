@@ -10,7 +10,8 @@
 // A locator is where in its input a document is: the byte at which its line begins, in the
 // decompressed text, or the number of its row from 0.
 //
-// indexed_dataset/format/sidecars/source_map.h says what the fields mean, writes the file and reads it.
+// indexed_dataset/format/sidecars/source_map.h says what the fields mean, writes the file and reads
+// it.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // Writes one dataset as PREFIX.bin (tokens back to back) and PREFIX.idx (where documents start).
 //
-// The bytes are drawn in shared_pair_writer.h. Both are written as NAME.part; finish() renames .bin,
-// then .idx: the existence of the .idx means that the pair is complete.
+// The bytes are drawn in shared_pair_writer.h. Both are written as NAME.part; finish() renames
+// .bin, then .idx: the existence of the .idx means that the pair is complete.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Makes the lost or damaged .idx of a dataset again from the tokens that end its documents, and proves it
-// where it can: the library behind weft-data repair.
+// Makes the lost or damaged .idx of a dataset again from the tokens that end its documents, and
+// proves it where it can: the library behind weft-data repair.
 //
 //   what is there                                   what comes out
 //   .bin whose documents end in <|endoftext|>       the lengths, offsets and bounds
@@ -7,8 +7,8 @@
 //   .manifest.json                                  that token, and the counts of documents and tokens
 //                                                   that must come out
 //
-// Without --append-eod, or with empty documents, which .bin does not hold, a lost .idx cannot be made
-// again: nothing else says where documents end.
+// Without --append-eod, or with empty documents, which .bin does not hold, a lost .idx cannot be
+// made again: nothing else says where documents end.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Whatever gives files to a dataset holds PREFIX.lock meanwhile: a run's commit, a merge, a repair.
 // Otherwise the .bin of one could come to stand under the .idx of another, whatever names the two
-// were started with: --output-prefix o with the key a_b makes the dataset o_a_b_document, and so does
-// o_a with the key b.
+// were started with: --output-prefix o with the key a_b makes the dataset o_a_b_document, and so
+// does o_a with the key b.
 #pragma once
 
 #include <filesystem>
@@ -15,14 +15,14 @@ namespace weft {
 
 class DatasetLocks {
  public:
-  // Locks the datasets, in an order that all programs share. `held` is a lock file that this process
-  // holds already, if there is one. Waits for two seconds, since a run also takes them for a moment
-  // when it begins. Throws as LockFile does.
+  // Locks the datasets, in an order that all programs share. `held` is a lock file that this
+  // process holds already, if there is one. Waits for two seconds, since a run also takes them for
+  // a moment when it begins. Throws as LockFile does.
   explicit DatasetLocks(const std::vector<std::filesystem::path>& prefixes,
                         const std::filesystem::path& held = {});
 
-  // Says in the lock of `prefix` that `command` writes PREFIX.SUFFIX.part for each suffix. Such files
-  // that are there must be those of a killed `command`, and may be overwritten. Throws
+  // Says in the lock of `prefix` that `command` writes PREFIX.SUFFIX.part for each suffix. Such
+  // files that are there must be those of a killed `command`, and may be overwritten. Throws
   // std::invalid_argument for another program's file, std::system_error.
   void claim_parts(const std::filesystem::path& prefix, const std::string& command,
                    const std::vector<std::string>& suffixes);

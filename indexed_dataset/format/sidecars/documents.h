@@ -13,7 +13,8 @@
 namespace weft {
 
 // The documents of a dataset as ranges of sequences; in old files without bounds a sequence is one.
-// All members that take a document throw std::runtime_error where the index is damaged. Thread-safe.
+// All members that take a document throw std::runtime_error where the index is damaged.
+// Thread-safe.
 class Documents {
  public:
   explicit Documents(const DatasetReader& reader)

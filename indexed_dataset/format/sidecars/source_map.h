@@ -7,8 +7,8 @@
 // Origins are kept where --origin-key was given: the domain or the name that a line has for itself
 // (preprocess/documents/origin.h), all zeros if it has none.
 //
-// Documents are those of the .idx, empty ones included. The header is written last: a file without it
-// is not complete.
+// Documents are those of the .idx, empty ones included. The header is written last: a file without
+// it is not complete.
 #pragma once
 
 #include <array>
@@ -85,8 +85,8 @@ SourceMapFrame source_map_frame(int64_t num_documents, const std::vector<std::st
                                 const Locators& locators = {});
 
 // Ends `path` (which may be a part name), whose entries stand at their places: cuts off what lies
-// behind them, writes footer and header, and syncs. Calling it again gives the same file. Throws std::system_error; std::logic_error if the file is too short
-// for its entries.
+// behind them, writes footer and header, and syncs. Calling it again gives the same file. Throws
+// std::system_error; std::logic_error if the file is too short for its entries.
 void seal_source_map(const std::filesystem::path& path, int64_t num_documents,
                      const std::vector<std::string>& inputs, const InputParts& parts = {},
                      bool has_origins = false, const Locators& locators = {});

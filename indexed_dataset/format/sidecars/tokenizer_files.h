@@ -36,16 +36,17 @@ TokenizerFiles gpt2_files(const std::filesystem::path& vocab_json,
                           const std::filesystem::path& merges_txt);
 
 // Returns the files with absolute paths and their checksums; those without a name stay as they are.
-// Two files have the same checksum if they are read as the same tokenizer: of merges.txt the SHA-256
-// is that of its lines as GPT-2's file has them, so that carriage returns, a byte order mark, or a
-// missing version line or last line feed are no other file. Throws std::system_error if one cannot
-// be read.
+// Two files have the same checksum if they are read as the same tokenizer: of merges.txt the
+// SHA-256 is that of its lines as GPT-2's file has them, so that carriage returns, a byte order
+// mark, or a missing version line or last line feed are no other file. Throws std::system_error if
+// one cannot be read.
 TokenizerFiles with_checksums(TokenizerFiles files);
 
 // True if both know a file's checksum, or the kind, and it is another one.
 bool are_different(const TokenizerFiles& a, const TokenizerFiles& b);
 
-// Returns the kind and one checksum of all, the same for the same tokenizer; "" if nothing is known.
+// Returns the kind and one checksum of all, the same for the same tokenizer; "" if nothing is
+// known.
 std::string id_of(const TokenizerFiles& files);
 
 nlohmann::ordered_json to_json(const TokenizerFiles& files);

@@ -1,5 +1,5 @@
-// Finds the blocks that differ from their checksums, and the documents that lie in them. Internal to this
-// folder.
+// Finds the blocks that differ from their checksums, and the documents that lie in them. Internal
+// to this folder.
 #pragma once
 
 #include <cstdint>

@@ -6,8 +6,8 @@
 
 namespace weft {
 
-// XXH3 of all bytes of a file, as 16 hexadecimal digits. The file is read once from front to back and is
-// not mapped, so that a disk that fails gives an exception. Throws std::system_error.
+// XXH3 of all bytes of a file, as 16 hexadecimal digits. The file is read once from front to back
+// and is not mapped, so that a disk that fails gives an exception. Throws std::system_error.
 std::string xxh3_of_file(const std::filesystem::path& path);
 
 }  // namespace weft

@@ -9,8 +9,9 @@
 
 namespace weft {
 
-// Returns the k-th smallest (from 0; k < count) of value_of(0) to value_of(count - 1), none of which
-// is negative. Walks over them one to five times, by bins of their size, then of 16 bits at a time.
+// Returns the k-th smallest (from 0; k < count) of value_of(0) to value_of(count - 1), none of
+// which is negative. Walks over them one to five times, by bins of their size, then of 16 bits at a
+// time.
 template <typename ValueOf>
 int64_t kth_smallest(int64_t count, int64_t k, const ValueOf& value_of) {
   std::vector<int64_t> bins(65);

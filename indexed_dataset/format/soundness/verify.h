@@ -17,8 +17,8 @@ struct VerifyResult {
   // Blocks that differ from PREFIX.checksums: file, block, bytes, and which documents lie there.
   std::vector<std::string> checksum_problems;
   bool has_checksums = false;  // there is a PREFIX.checksums
-  // The checksums of the .idx decide; without them, whether it contradicts itself or the size of the
-  // .bin.
+  // The checksums of the .idx decide; without them, whether it contradicts itself or the size of
+  // the .bin.
   bool index_is_sound = false;
 };
 
@@ -30,7 +30,8 @@ VerifyResult verify_dataset_files(const std::filesystem::path& prefix, int64_t v
                                   int num_threads);
 
 // For a dataset that this program has finished, without reading it: throws ChecksumMismatch if
-// PREFIX.checksums is missing or damaged, or if a file that it covers is missing or has another size.
+// PREFIX.checksums is missing or damaged, or if a file that it covers is missing or has another
+// size.
 void check_file_sizes(const std::filesystem::path& prefix);
 
 }  // namespace weft

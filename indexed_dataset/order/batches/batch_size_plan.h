@@ -15,10 +15,10 @@ class BatchSizePlan {
   // --rampup-batch-size. Values that make no ramp (weft-train refuses them) count as none.
   explicit BatchSizePlan(int64_t full, const std::vector<int64_t>& rampup = {});
 
-  // Reads --step-batch-size-schedule: "TOKENS:SIZE TOKENS:SIZE ...", separated by spaces or commas. From
-  // each number of tokens on, which is divided by the sequence length and rounded down, batches have
-  // that size. The first number is 0, and they increase; numbers may end with K, M, B or T (10^3 to
-  // 10^12). Throws std::invalid_argument in words of the option.
+  // Reads --step-batch-size-schedule: "TOKENS:SIZE TOKENS:SIZE ...", separated by spaces or commas.
+  // From each number of tokens on, which is divided by the sequence length and rounded down,
+  // batches have that size. The first number is 0, and they increase; numbers may end with K, M, B
+  // or T (10^3 to 10^12). Throws std::invalid_argument in words of the option.
   static BatchSizePlan of_steps(const std::string& schedule, int64_t sequence_length);
 
   // As both options say together: the step schedule, and without one ("") the ramp-up to `full`.

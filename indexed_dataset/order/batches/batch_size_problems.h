@@ -1,4 +1,5 @@
-// The check of a run's batch sizes, which weft-train and the commands that are told of a run by hand share.
+// The check of a run's batch sizes, which weft-train and the commands that are told of a run by
+// hand share.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +19,9 @@ struct BatchSizeOptions {
   std::optional<int64_t> micro_batch_size, data_parallel_size;
 };
 
-// Returns, in words of the options, why no run has these batch sizes: each of them, over the whole length of a ramp-up or of
-// a schedule, must be a multiple of micro-batch size times data-parallel size. A size that is missing is no problem here.
+// Returns, in words of the options, why no run has these batch sizes: each of them, over the whole
+// length of a ramp-up or of a schedule, must be a multiple of micro-batch size times data-parallel
+// size. A size that is missing is no problem here.
 std::vector<std::string> batch_size_problems(const BatchSizeOptions& options);
 
 }  // namespace weft

@@ -1,5 +1,5 @@
-// The rows of a run with a sequence-length curriculum, by the numbers that its log counts as consumed
-// samples.
+// The rows of a run with a sequence-length curriculum, by the numbers that its log counts as
+// consumed samples.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,17 @@ class CurriculumRows {
   CurriculumRows(LengthCurriculum curriculum, const BatchSizePlan& batch_sizes,
                  int64_t finished_iterations, LengthCurriculum::Consumed consumed);
 
-  // Returns what row `row` is made of, in the time of a binary search. Throws std::out_of_range for a row
-  // before the first one.
+  // Returns what row `row` is made of, in the time of a binary search. Throws std::out_of_range for
+  // a row before the first one.
   LengthCurriculum::Row at(int64_t row) const;
-  // Returns the tokens that the run has consumed before this row; those that rows repeat count once.
+  // Returns the tokens that the run has consumed before this row; those that rows repeat count
+  // once.
   int64_t tokens_before(int64_t row) const;
   const LengthCurriculum& curriculum() const { return curriculum_; }
 
  private:
-  // Rows from begin.rows on have one length, up to the next stretch. Within it batches do not matter:
-  // LengthCurriculum::after() of two batches is that of both as one.
+  // Rows from begin.rows on have one length, up to the next stretch. Within it batches do not
+  // matter: LengthCurriculum::after() of two batches is that of both as one.
   struct Stretch {
     int64_t iteration = 0;  // its first one
     LengthCurriculum::Consumed begin;

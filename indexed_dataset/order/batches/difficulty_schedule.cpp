@@ -90,7 +90,8 @@ class Schedule {
       const int64_t difficulty = grown_difficulty(options_, first);
       stretches_.push_back({first, difficulty});
       if (difficulty == options_.max_difficulty) return;
-      // Difficulties never shrink: the next one begins between `low`, which has this one, and `high`.
+      // Difficulties never shrink: the next one begins between `low`, which has this one, and
+      // `high`.
       int64_t low = first, high = first;
       for (int64_t stride = 1; grown_difficulty(options_, high) == difficulty; stride *= 2) {
         low = high;

@@ -1,5 +1,5 @@
-// A difficulty that changes with the iterations of a run: the three schedules of DeepSpeed's curricula.
-// [DeepSpeed runtime/data_pipeline/curriculum_scheduler.py]
+// A difficulty that changes with the iterations of a run: the three schedules of DeepSpeed's
+// curricula. [DeepSpeed runtime/data_pipeline/curriculum_scheduler.py]
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,8 @@
 
 namespace weft {
 
-// The names are those of DeepSpeed's JSON, but for total_step, which is total_curriculum_step there.
+// The names are those of DeepSpeed's JSON, but for total_step, which is total_curriculum_step
+// there.
 struct CurriculumOptions {
   std::string schedule_type = {};  // fixed_linear, fixed_root or fixed_discrete; "": there is none
   std::string mode = "truncate";   // what it means for sequences: length_curriculum.h
@@ -26,9 +27,9 @@ struct DifficultyStretch {
   int64_t first_iteration = 1, difficulty = 0;
 };
 
-// Lists the stretches of a schedule, with max_difficulty resolved; the first one begins with iteration 1.
-// Throws std::invalid_argument for options that make no schedule; the names of the options in it follow
-// `prefix`.
+// Lists the stretches of a schedule, with max_difficulty resolved; the first one begins with
+// iteration 1. Throws std::invalid_argument for options that make no schedule; the names of the
+// options in it follow `prefix`.
 std::vector<DifficultyStretch> difficulty_stretches(const CurriculumOptions& options,
                                                     const std::string& prefix);
 

@@ -1,8 +1,8 @@
 // Sequence lengths that grow during a run: DeepSpeed's curriculum learning of type seqlen.
 // [Li et al. 2022, arXiv:2108.06084; DeepSpeed runtime/data_pipeline/curriculum_scheduler.py]
 //
-// Every batch has rows of one length d, which follows from its iteration alone. A row is a piece of a
-// sample of L tokens:
+// Every batch has rows of one length d, which follows from its iteration alone. A row is a piece of
+// a sample of L tokens:
 //   truncate  its first d tokens; the others are never trained (DeepSpeed)
 //   reshape   the d tokens after those of the row before it, so that every token is trained once. The
 //             last row of a sample ends with the sample: it begins with tokens that were trained

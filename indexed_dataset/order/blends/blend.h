@@ -13,8 +13,8 @@ namespace weft {
 struct Blend {
   std::string name;  // of a bigscience group, else empty
   std::vector<std::string> prefixes;
-  // The prefixes as the run was given them, which the names of its index caches tell, where `prefixes` are
-  // the places of the same files as seen from another working directory; else empty.
+  // The prefixes as the run was given them, which the names of its index caches tell, where
+  // `prefixes` are the places of the same files as seen from another working directory; else empty.
   std::vector<std::string> spellings = {};
   std::vector<double> weights;  // one for each prefix, as given; empty if none were
   // The share [first, second) of each dataset's sequences that belongs to the split; empty: what

@@ -95,8 +95,8 @@ std::vector<Phase> phases_of(const Blend& first, const std::vector<BlendChange>&
   return phases;
 }
 
-// Returns the share of a dataset that neither validation nor test reads: training may read it. `held_out`
-// are the shares of those two.
+// Returns the share of a dataset that neither validation nor test reads: training may read it.
+// `held_out` are the shares of those two.
 std::pair<double, double> share_that_is_left(const std::string& prefix,
                                              std::vector<std::pair<double, double>> held_out) {
   std::sort(held_out.begin(), held_out.end());

@@ -20,14 +20,15 @@ struct BlendSizes {
   int64_t size = 0;                   // of the blend
 };
 
-// Each weight divided by the sum of all, as the programs of this order divide them before they use them.
-// Weights with equal shares make equal blends.
+// Each weight divided by the sum of all, as the programs of this order divide them before they use
+// them. Weights with equal shares make equal blends.
 std::vector<double> shares_of_weights(std::span<const double> weights, OrderKind order);
 
 // For `num_samples` > 0 and weights as they were given.
 //
 //   core, sequential  size = sum of ceil(num_samples * w); ceil(ceil(num_samples * w) * (1 + surplus))
-//                     are built [Megatron-Core 0.13, core/datasets/blended_megatron_dataset_builder.py]
+//                     are built [Megatron-Core 0.13,
+//                     core/datasets/blended_megatron_dataset_builder.py]
 //   core-0.10         size = sum of what is built, which is ceil(num_samples * w * 1.005) each
 //                     [the same file in Megatron-Core 0.10]
 //   the older ones    ceil(num_samples * w * 1.005) are built [Megatron-LM v2, data/dataset_utils.py]
@@ -39,8 +40,8 @@ BlendSizes blend_sizes(std::span<const double> weights, int64_t num_samples, Ord
                        double surplus = kDefaultSurplus);
 
 // Throws std::invalid_argument that names a dataset which has fewer samples than the blending index
-// takes of it (`counts`), both numbers, and what to change. The greedy rule takes the first sample of a
-// dataset of small weight early, so that a short run can ask for more than the surplus.
+// takes of it (`counts`), both numbers, and what to change. The greedy rule takes the first sample
+// of a dataset of small weight early, so that a short run can ask for more than the surplus.
 void check_not_outrun(Split split, OrderKind order, double surplus,
                       const std::vector<int64_t>& counts, const std::vector<GptDataset>& datasets);
 

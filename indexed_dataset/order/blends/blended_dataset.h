@@ -22,8 +22,8 @@ class BlendedDataset {
   explicit BlendedDataset(GptDataset dataset);
   // Throws std::logic_error if `datasets` is empty.
   BlendedDataset(std::vector<GptDataset> datasets, HeldBlendingIndex index);
-  // The samples of `dataset` in another order: sample i is what stands at position i of the cyclic one, and i has
-  // no end; or it is the i-th draw, and there are as many as draws.
+  // The samples of `dataset` in another order: sample i is what stands at position i of the cyclic
+  // one, and i has no end; or it is the i-th draw, and there are as many as draws.
   BlendedDataset(BlendedDataset dataset, const CyclicOptions& cyclic);
   BlendedDataset(BlendedDataset dataset, std::shared_ptr<const DrawnOrder> drawn);
 

@@ -160,8 +160,8 @@ class SplitBuilder {
     return {std::move(datasets), std::move(built.index)};
   }
 
-  // Returns the description that names the files of a blend; nothing where it is kept in none. Only Megatron-Core keeps
-  // files of blends.
+  // Returns the description that names the files of a blend; nothing where it is kept in none. Only
+  // Megatron-Core keeps files of blends.
   std::optional<nlohmann::ordered_json> describe_blend(
       const Blend& blend, const std::vector<std::optional<int64_t>>& asked,
       const std::vector<double>& weights, int64_t size) const {

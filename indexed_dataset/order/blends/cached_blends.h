@@ -17,8 +17,9 @@ class CachedBlends {
   // `order` must outlive it.
   explicit CachedBlends(const SampleOrder& order) : order_(order) {}
 
-  // Returns the index of these weights. `description` names its files; null: it is kept in none. `megatron` holds
-  // the caches of another program that are looked at first; or null. Fills in what `report` says of the index.
+  // Returns the index of these weights. `description` names its files; null: it is kept in none.
+  // `megatron` holds the caches of another program that are looked at first; or null. Fills in what
+  // `report` says of the index.
   CachedBlend find_or_build(const nlohmann::ordered_json* description,
                             const MegatronCache* megatron, const std::vector<double>& weights,
                             int64_t size, IndexReport& report);
@@ -26,8 +27,9 @@ class CachedBlends {
  private:
   CachedBlend find_or_build_in_memory(const std::vector<double>& weights, int64_t size);
 
-  // A blending index follows from its weights, and a smaller one is the beginning of a larger one. Train has the
-  // most samples as a rule and comes first, so the other splits of the same blend need no work.
+  // A blending index follows from its weights, and a smaller one is the beginning of a larger one.
+  // Train has the most samples as a rule and comes first, so the other splits of the same blend
+  // need no work.
   struct Built {
     std::vector<double> weights;
     std::shared_ptr<const BlendingIndex> index;

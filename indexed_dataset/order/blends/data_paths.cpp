@@ -38,7 +38,8 @@ std::array<std::vector<std::string>, 3> read_lists_of_splits(const std::string& 
   return lists;
 }
 
-// The values of one split's option, or those in the file of the option that has -path behind its name.
+// The values of one split's option, or those in the file of the option that has -path behind its
+// name.
 struct WeightedSplit {
   const char* option;
   const std::vector<std::string>& values;
@@ -146,7 +147,8 @@ SplitBlends from_weighted_splits(const DataPaths& paths) {
   return result;
 }
 
-// --train-data-path and the like, or the three lists in a file: each split has whole datasets of its own.
+// --train-data-path and the like, or the three lists in a file: each split has whole datasets of
+// its own.
 SplitBlends from_split_lists(const DataPaths& paths) {
   const std::string& file = paths.per_split_data_args_path;
   std::array<std::vector<std::string>, 3> lists = {paths.train_data_path, paths.valid_data_path,

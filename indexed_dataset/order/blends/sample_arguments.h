@@ -1,5 +1,6 @@
-// The arguments of a run that decide which samples an iteration or evaluation takes, in Megatron's words. Each
-// stands in one list of fields: options are declared from it, manifests read, runs compared, and changes named.
+// The arguments of a run that decide which samples an iteration or evaluation takes, in Megatron's
+// words. Each stands in one list of fields: options are declared from it, manifests read, runs
+// compared, and changes named.
 //
 // A member that is in no list does not compile (check_sample_fields below).
 #pragma once
@@ -29,15 +30,16 @@ struct SampleArguments {
   bool no_data_sharding = false;           // of cyclic
   std::optional<int64_t> train_iters, train_samples;
   int64_t eval_iters = 100, eval_interval = 1000;
-  // Each validation set has all of its samples once, in order: one epoch of each dataset, and of several
-  // without weights an exhaustive blend.
+  // Each validation set has all of its samples once, in order: one epoch of each dataset, and of
+  // several without weights an exhaustive blend.
   bool full_validation = false;
   std::optional<int64_t> global_batch_size;
   std::vector<int64_t> rampup_batch_size;  // start, increment, samples; or empty
   std::string step_batch_size_schedule;    // "TOKENS:SIZE ...", or empty
   int64_t micro_batch_size = 0;            // 0: not told
   CurriculumOptions curriculum;            // of sequence lengths
-  // Samples by difficulty: DeepSpeed's JSON object of metrics. On the command line it may be a file.
+  // Samples by difficulty: DeepSpeed's JSON object of metrics. On the command line it may be a
+  // file.
   std::string curriculum_metrics;
   int64_t curriculum_metrics_seed = 1234;
   std::string unsee;  // a file of documents without loss (run_record/unseen_documents.h)
@@ -205,7 +207,8 @@ void visit_fields(const Fields& fields, const Use& use, Values&... values) {
   std::apply([&](const auto&... field) { (visit(field), ...); }, fields);
 }
 
-// Calls use(field, value...) for every field, of one run's arguments or of several runs'. They may be const.
+// Calls use(field, value...) for every field, of one run's arguments or of several runs'. They may
+// be const.
 template <typename Use, typename... Arguments>
 void visit_sample_fields(const Use& use, Arguments&... arguments) {
   visit_fields(kDataPathFields, use, arguments.paths...);

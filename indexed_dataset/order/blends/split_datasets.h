@@ -1,4 +1,5 @@
-// The datasets of one split, each with the index of its samples: mapped from a cache, or built and kept there.
+// The datasets of one split, each with the index of its samples: mapped from a cache, or built and
+// kept there.
 #pragma once
 
 #include <atomic>
@@ -38,8 +39,8 @@ class SplitDatasets {
   SplitDatasets(const SampleOrder& order, const DatasetReaders& readers, Split split,
                 const DatasetTargetSizes& sizes, std::vector<IndexReport>& reports);
 
-  // Builds the first lap of each dataset of the blend, with so many samples; nothing means one epoch.
-  // Throws as build_training_datasets().
+  // Builds the first lap of each dataset of the blend, with so many samples; nothing means one
+  // epoch. Throws as build_training_datasets().
   std::vector<GptDataset> build(const Blend& blend,
                                 const std::vector<std::optional<int64_t>>& num_samples);
   // Builds the laps that are wanted, in that order. Throws likewise.
@@ -62,8 +63,8 @@ class SplitDatasets {
   // dataset's name.
   template <typename Use>
   auto with_name(const Blend& blend, const WantedIndex& wanted, const Use& use) const;
-  // Does the part of one of the threads, which takes the next index until none is left. Those that it has
-  // written to files are mapped when all of them are complete.
+  // Does the part of one of the threads, which takes the next index until none is left. Those that
+  // it has written to files are mapped when all of them are complete.
   void build_some(const Blend& blend, const std::vector<WantedIndex>& wanted, int num_threads,
                   std::atomic<size_t>& next, std::vector<std::optional<GptDataset>>& built,
                   std::vector<IndexReport>& reports) const;
@@ -86,7 +87,8 @@ class SplitDatasets {
   const Split split_;
   const DatasetTargetSizes& sizes_;
   std::vector<IndexReport>& reports_;
-  // The caches in --data-cache-path, and without it those in the places where the program keeps them.
+  // The caches in --data-cache-path, and without it those in the places where the program keeps
+  // them.
   std::optional<MegatronCache> megatron_cache_;
   mutable std::mutex default_caches_mutex_;
   mutable std::map<std::string, MegatronCache>

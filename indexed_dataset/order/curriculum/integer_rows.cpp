@@ -17,7 +17,8 @@ fs::path with_suffix(const fs::path& prefix, const char* suffix) {
   return prefix.string() + suffix;
 }
 
-// The smallest type of these values, by its code today [data_sampling/utils.py, find_fit_int_dtype].
+// The smallest type of these values, by its code today [data_sampling/utils.py,
+// find_fit_int_dtype].
 struct WrittenType {
   uint8_t code;
   int64_t size_bytes;

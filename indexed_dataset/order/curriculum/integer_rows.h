@@ -1,6 +1,6 @@
-// Rows of integers in the files of DeepSpeed's data analyzer, which are its variant of the mmap format
-// (drawn in pair/writer.h): PREFIX.bin holds the integers of all rows, back to back, and PREFIX.idx the
-// lengths of the rows and where they begin.
+// Rows of integers in the files of DeepSpeed's data analyzer, which are its variant of the mmap
+// format (drawn in pair/writer.h): PREFIX.bin holds the integers of all rows, back to back, and
+// PREFIX.idx the lengths of the rows and where they begin.
 // [DeepSpeed runtime/data_pipeline/data_sampling/indexed_dataset.py]
 //
 // Types have other codes than in files of tokens, and those of DeepSpeed have changed:
@@ -25,8 +25,8 @@ namespace weft {
 // Maps the two files. Thread-safe after construction.
 class IntegerRows {
  public:
-  // Checks every row of the index. Throws std::runtime_error for files that are none of this format,
-  // or hold floating-point numbers; std::system_error if one cannot be opened.
+  // Checks every row of the index. Throws std::runtime_error for files that are none of this
+  // format, or hold floating-point numbers; std::system_error if one cannot be opened.
   explicit IntegerRows(const std::filesystem::path& prefix);
 
   int64_t num_rows() const { return num_rows_; }
@@ -50,10 +50,10 @@ class IntegerRows {
   uint8_t code_ = 0;
 };
 
-// Writes rows in the smallest type that holds all values, with today's codes, as DeepSpeed does. Row i
-// ends before value row_ends[i] of all; without row_ends each value is a row. Complete or absent: the
-// .idx is removed first and renamed into place last. Throws std::system_error; std::runtime_error for a
-// row of 2^31 values or more, which the format cannot hold.
+// Writes rows in the smallest type that holds all values, with today's codes, as DeepSpeed does.
+// Row i ends before value row_ends[i] of all; without row_ends each value is a row. Complete or
+// absent: the .idx is removed first and renamed into place last. Throws std::system_error;
+// std::runtime_error for a row of 2^31 values or more, which the format cannot hold.
 void write_integer_rows(const std::filesystem::path& prefix, std::span<const int64_t> values,
                         std::span<const int64_t> row_ends = {});
 

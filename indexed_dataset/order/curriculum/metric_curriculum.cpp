@@ -108,8 +108,8 @@ class FirstDraws {
   int64_t iteration_ = 1, consumed_ = 0;
 };
 
-// The iterations at which a metric admits more, with the draws with which they begin, up to the end of
-// the run.
+// The iterations at which a metric admits more, with the draws with which they begin, up to the end
+// of the run.
 std::map<int64_t, int64_t> first_draws_of(const std::vector<OpenMetric>& metrics,
                                           const MetricCurriculum& curriculum,
                                           const CurriculumRequest& request) {
@@ -225,7 +225,8 @@ std::string cache_name(const std::vector<OpenMetric>& metrics,
   return fmt::format("{:016x}-curriculum_draws.npy", XXH3_64bits(text.data(), text.size()));
 }
 
-// Maps draws that are there whole, or returns null. A file is renamed into place when it is complete.
+// Maps draws that are there whole, or returns null. A file is renamed into place when it is
+// complete.
 std::shared_ptr<const DrawnOrder> find_draws(const fs::path& path,
                                              const CurriculumRequest& request) {
   if (!fs::exists(path)) return nullptr;

@@ -1,6 +1,6 @@
-// A curriculum by metrics of samples: DeepSpeed's data efficiency sampling, as a pure function of its
-// configuration. [DeepSpeed runtime/data_pipeline/data_sampling/data_sampler.py; README.md tells in what
-// the draws differ]
+// A curriculum by metrics of samples: DeepSpeed's data efficiency sampling, as a pure function of
+// its configuration. [DeepSpeed runtime/data_pipeline/data_sampling/data_sampler.py; README.md
+// tells in what the draws differ]
 #pragma once
 
 #include <cstdint>
@@ -18,16 +18,18 @@ namespace weft {
 
 struct CurriculumMetric {
   std::string name;
-  // Prefixes of pairs of files (integer_rows.h); the second one is "" where percentiles need no values.
+  // Prefixes of pairs of files (integer_rows.h); the second one is "" where percentiles need no
+  // values.
   std::string index_to_sample_path = {}, index_to_metric_path = {};
-  // At difficulty d the metric admits d shares of max_difficulty that the sorted samples are cut into; or
-  // the samples with values up to d.
+  // At difficulty d the metric admits d shares of max_difficulty that the sorted samples are cut
+  // into; or the samples with values up to d.
   bool by_percentile = false;
   CurriculumOptions schedule = {};
 };
 
-// Reads the JSON object that DeepSpeed's configuration has as "curriculum_metrics": {"NAME": {...}, ...}.
-// Throws std::invalid_argument that names the metric, what is wrong with it and what it should have.
+// Reads the JSON object that DeepSpeed's configuration has as "curriculum_metrics": {"NAME": {...},
+// ...}. Throws std::invalid_argument that names the metric, what is wrong with it and what it
+// should have.
 std::vector<CurriculumMetric> parse_curriculum_metrics(const std::string& json);
 
 // Everything that decides the draws but the samples and their number.
@@ -45,12 +47,12 @@ struct MetricCurriculum {
 
 struct CurriculumRequest {
   int64_t num_samples = 0, num_draws = 0, sequence_length = 0;
-  // Draws are mapped from a file in this folder, and written there first if need be; "": they are made in
-  // memory.
+  // Draws are mapped from a file in this folder, and written there first if need be; "": they are
+  // made in memory.
   std::string cache_path = {};
   bool maps_caches_only = false;  // what is not in that folder is made in memory
-  // Throws if a metric is of other samples; called with "order" of its stamp (metric_files.h) and with the
-  // name of its files for the message.
+  // Throws if a metric is of other samples; called with "order" of its stamp (metric_files.h) and
+  // with the name of its files for the message.
   std::function<void(const nlohmann::ordered_json& order, const std::string& of_what)> check_order;
 };
 
@@ -59,9 +61,10 @@ struct OpenedCurriculum {
   std::string summary;  // what the run draws by, for its log
 };
 
-// Makes or maps the draws. Throws std::invalid_argument for a configuration that is none, or that admits no
-// sample to begin with; std::runtime_error for an index of another number of samples, or in which a sample
-// is missing or stands twice; and as IntegerRows, check_index_files() and `check_order`.
+// Makes or maps the draws. Throws std::invalid_argument for a configuration that is none, or that
+// admits no sample to begin with; std::runtime_error for an index of another number of samples, or
+// in which a sample is missing or stands twice; and as IntegerRows, check_index_files() and
+// `check_order`.
 OpenedCurriculum open_curriculum(const MetricCurriculum& curriculum,
                                  const CurriculumRequest& request);
 

@@ -67,7 +67,8 @@ class Members {
   std::set<std::string> seen_;
 };
 
-// A schedule lists its difficulties; more of them than this are a mistake in the unit of the metric.
+// A schedule lists its difficulties; more of them than this are a mistake in the unit of the
+// metric.
 constexpr int64_t kMaxDifficulties = 10'000'000;
 
 CurriculumOptions parse_schedule(Members& metric, const std::string& where) {

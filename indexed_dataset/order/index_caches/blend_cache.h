@@ -1,4 +1,5 @@
-// Blending indexes in files, by the rules of index_cache.h. Their stamp tells how many samples each dataset gives.
+// Blending indexes in files, by the rules of index_cache.h. Their stamp tells how many samples each
+// dataset gives.
 #pragma once
 
 #include <filesystem>
@@ -22,8 +23,9 @@ struct CachedBlend {
 CachedBlend map_blend(const std::filesystem::path& folder, const BlendCacheNames& names,
                       int64_t size);
 
-// Maps the blending index of these weights and this size, which follows from them alone; builds it and writes it first
-// if need be. Throws std::system_error if the folder or its files cannot be written.
+// Maps the blending index of these weights and this size, which follows from them alone; builds it
+// and writes it first if need be. Throws std::system_error if the folder or its files cannot be
+// written.
 CachedBlend open_cached_blend(const std::filesystem::path& folder,
                               const nlohmann::ordered_json& description, Split split,
                               const std::vector<double>& weights, int64_t size);

@@ -12,7 +12,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Python's repr(): the shortest digits that read back, with an exponent below 1e-4 and from 1e16 on.
+// Python's repr(): the shortest digits that read back, with an exponent below 1e-4 and from 1e16
+// on.
 std::string python_float(double value) {
   std::array<char, 400> buffer{};
   const auto write = [&](std::chars_format format) {

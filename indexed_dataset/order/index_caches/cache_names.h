@@ -1,7 +1,7 @@
 // The names of index caches: those of the program whose order is built, so that its files and ours
-// lie at the same places. Megatron-Core names them by the MD5 of a JSON text that describes the index
-// [core/datasets/megatron_dataset.py, blended_dataset.py], Megatron-LM 23.x by that of a list of
-// lines [megatron/data/gpt_dataset.py], bigscience's fork and GPT-NeoX by plain words.
+// lie at the same places. Megatron-Core names them by the MD5 of a JSON text that describes the
+// index [core/datasets/megatron_dataset.py, blended_dataset.py], Megatron-LM 23.x by that of a list
+// of lines [megatron/data/gpt_dataset.py], bigscience's fork and GPT-NeoX by plain words.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,8 @@ struct IndexDescription {
   std::optional<std::string> split_string;  // none where each split has datasets of its own
   // Megatron-Core writes this of the tokenizer. It is null where the vocabulary is not known.
   nlohmann::ordered_json tokenizer;
-  // The part of the dataset where an option names one (--train-weighted-split-paths); all of it is as none.
+  // The part of the dataset where an option names one (--train-weighted-split-paths); all of it is
+  // as none.
   std::optional<std::pair<double, double>> share = {};
   // GPT-NeoX numbers the datasets of a blend.
   std::optional<size_t> place_in_blend = {};

@@ -15,7 +15,8 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-// Size and time of the .idx that a reader has mapped, whatever has its name now: the index is of these bytes.
+// Size and time of the .idx that a reader has mapped, whatever has its name now: the index is of
+// these bytes.
 Json idx_facts(const DatasetReader& reader) {
   return {{"idx_bytes", reader.idx_bytes().size()}, {"idx_mtime_ns", reader.idx_modified_ns()}};
 }

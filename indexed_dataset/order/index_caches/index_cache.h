@@ -9,15 +9,16 @@
 //
 // An index follows from the lengths of the sequences and these numbers alone. Files are used if
 // their stamp says that they were built from the same; the lengths are hashed again only if size or
-// time of the .idx changed. The arrays are hashed when they are mapped, so that a damaged one counts as
-// absent. Files without a stamp (Megatron's own) are replaced: nothing in them tells
+// time of the .idx changed. The arrays are hashed when they are mapped, so that a damaged one
+// counts as absent. Files without a stamp (Megatron's own) are replaced: nothing in them tells
 // from which data they were built.
 //
-// Writers of one index wait for each other (LockFile), and the second one finds the files of the first.
-// Before the first of its arrays gets its name, a stamp {"begun": true} stands there, so that what a killed
-// writer leaves is known as Weft's, and counts as absent. The arrays are synced before they are renamed, as is
-// the name of that first stamp, and all of them before the stamp is replaced by the last one. The contents of
-// stamps are not synced: what a power cut leaves of one is no JSON, and counts as begun.
+// Writers of one index wait for each other (LockFile), and the second one finds the files of the
+// first. Before the first of its arrays gets its name, a stamp {"begun": true} stands there, so
+// that what a killed writer leaves is known as Weft's, and counts as absent. The arrays are synced
+// before they are renamed, as is the name of that first stamp, and all of them before the stamp is
+// replaced by the last one. The contents of stamps are not synced: what a power cut leaves of one
+// is no JSON, and counts as begun.
 #pragma once
 
 #include <filesystem>
@@ -46,8 +47,8 @@ std::optional<CachedIndex> find_cached_index(const std::filesystem::path& folder
 std::string index_stamp(const DatasetReader& reader, const GptIndexOptions& options,
                         const GptIndexView& index);
 
-// Maps the arrays of these names, which are of this plan. Throws std::runtime_error where they have other
-// shapes or types.
+// Maps the arrays of these names, which are of this plan. Throws std::runtime_error where they have
+// other shapes or types.
 HeldIndex map_index(const std::filesystem::path& folder, const CacheNames& names,
                     const EpochPlan& plan, const GptIndexOptions& options);
 

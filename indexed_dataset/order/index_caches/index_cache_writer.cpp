@@ -25,8 +25,8 @@ fs::path write_part(const fs::path& path, const std::string& text) {
   return part;
 }
 
-// Locks and threads that all writers of a process have together. 256 locks are few of the 1,024 files that a
-// process may open where nobody has raised that limit.
+// Locks and threads that all writers of a process have together. 256 locks are few of the 1,024
+// files that a process may open where nobody has raised that limit.
 constexpr int kMaxLocks = 256, kMaxSyncThreads = 32;
 // More than this is written out while other writers may wait for a lock.
 constexpr int64_t kMaxUnsyncedBytes = 64 << 20;
@@ -84,7 +84,8 @@ void IndexCacheWriter::write(const CacheNames& names, std::unique_ptr<LockFile> 
   written.lock = std::move(lock);
   written.stamp = folder_ / names.stamp;
   written.stamp_text = std::move(stamp);
-  // A part is noted before it is written: where the disk is full, what there is of it is removed, too.
+  // A part is noted before it is written: where the disk is full, what there is of it is removed,
+  // too.
   const auto write = [&](const std::string& name, const auto& write_to) {
     const fs::path& part = written.parts.emplace_back(folder_ / (name + ".part"));
     write_to(folder_ / name);

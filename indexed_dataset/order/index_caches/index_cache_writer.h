@@ -12,10 +12,10 @@
 
 namespace weft {
 
-// Opens many indexes in one folder of caches. Those that it writes wait for the disk together, because a wait
-// for a few small files is as long as one for many. Not thread-safe: each thread has a writer of its own.
-// Until the indexes that it has written are complete it holds their locks; it waits for the lock of another
-// writer only when it holds none.
+// Opens many indexes in one folder of caches. Those that it writes wait for the disk together,
+// because a wait for a few small files is as long as one for many. Not thread-safe: each thread has
+// a writer of its own. Until the indexes that it has written are complete it holds their locks; it
+// waits for the lock of another writer only when it holds none.
 class IndexCacheWriter {
  public:
   // `num_writers`: as many threads of this process have one at the same time.
@@ -24,16 +24,16 @@ class IndexCacheWriter {
   ~IndexCacheWriter();
   IndexCacheWriter(const IndexCacheWriter&) = delete;
 
-  // Maps an index that is there. Else builds it, writes it and returns nothing: map_written() returns it after
-  // finish(). The reader must live until then. Throws as
+  // Maps an index that is there. Else builds it, writes it and returns nothing: map_written()
+  // returns it after finish(). The reader must live until then. Throws as
   // build_gpt_index(), and std::system_error if the folder or its files cannot be written.
   std::optional<CachedIndex> find_or_write(const IndexDescription& description,
                                            const DatasetReader& reader,
                                            const GptIndexOptions& options);
   // Completes what was written. Throws std::system_error.
   void finish();
-  // Maps an index that was written and finished. Throws std::runtime_error if another process has put one of
-  // other data in its place meanwhile.
+  // Maps an index that was written and finished. Throws std::runtime_error if another process has
+  // put one of other data in its place meanwhile.
   CachedIndex map_written(const IndexDescription& description, const DatasetReader& reader,
                           const GptIndexOptions& options) const;
 

@@ -21,8 +21,8 @@ using Json = nlohmann::ordered_json;
 constexpr std::string_view kCoreEnd = "description.txt", kLegacyEnd = ".dsc",
                            kPlainEnd = "_doc_idx.npy";
 
-// Keeps of a description what core_description() has, without the tokenizer. The split of a blend stands
-// in those of its datasets, too, and versions 0.5 and 0.6 write it only there.
+// Keeps of a description what core_description() has, without the tokenizer. The split of a blend
+// stands in those of its datasets, too, and versions 0.5 and 0.6 write it only there.
 Json without_tokenizer(const Json& description) {
   static const std::vector<std::string> kKept = {
       "class", "dataset_path", "num_samples", "index_split", "random_seed", "sequence_length",
@@ -46,7 +46,8 @@ std::string without_epochs(std::string text) {
   return text;
 }
 
-// Everything that a description says but the tokenizer; the same without the number of samples; this number.
+// Everything that a description says but the tokenizer; the same without the number of samples;
+// this number.
 struct Keys {
   std::string whole, without_size, num_samples;
 };
@@ -84,8 +85,9 @@ std::optional<Keys> find_keys(const std::string& text) {
   return std::nullopt;
 }
 
-// Returns true where the entries are those of 0 to n - 1 in some order, but for damage that leaves their number,
-// sum and sum of squares as they were. A table of those that were seen takes 14 times as long.
+// Returns true where the entries are those of 0 to n - 1 in some order, but for damage that leaves
+// their number, sum and sum of squares as they were. A table of those that were seen takes 14 times
+// as long.
 template <typename T>
 bool looks_like_permutation(std::span<const T> values) {
   const auto count = static_cast<uint64_t>(values.size());
@@ -181,7 +183,8 @@ std::optional<CacheNames> MegatronCache::find_names(const IndexDescription& desc
 
 namespace {
 
-// Returns whether a stamp is there that a writer has not only begun with. A power cut may leave an empty one.
+// Returns whether a stamp is there that a writer has not only begun with. A power cut may leave an
+// empty one.
 bool is_complete(const fs::path& stamp) {
   try {
     const Json json = Json::parse(find_stamp(stamp), nullptr, /*allow_exceptions=*/false);

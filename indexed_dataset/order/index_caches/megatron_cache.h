@@ -1,10 +1,11 @@
 // Index caches that Megatron itself wrote, for looking at runs that Weft did not train.
 //
-// Megatron never compares a cache with its data: a run has read what the cache of its arguments says,
-// whatever the data are now. So such files are mapped as they are, and nothing is built. Their sizes and the
-// numbers of datasets in a blend are checked here, and that a shuffle index has each sample once; other numbers that do not fit the data are found where
-// they are used (GptDataset). Indexes do not depend on the tokenizer, but Megatron-Core's names do, and each
-// of its versions describes it otherwise: files are found by what the rest of their description says.
+// Megatron never compares a cache with its data: a run has read what the cache of its arguments
+// says, whatever the data are now. So such files are mapped as they are, and nothing is built.
+// Their sizes and the numbers of datasets in a blend are checked here, and that a shuffle index has
+// each sample once; other numbers that do not fit the data are found where they are used
+// (GptDataset). Indexes do not depend on the tokenizer, but Megatron-Core's names do, and each of
+// its versions describes it otherwise: files are found by what the rest of their description says.
 #pragma once
 
 #include <filesystem>
@@ -21,27 +22,31 @@ namespace weft {
 
 class MegatronCache {
  public:
-  // Reads the descriptions in the folder; one that is not there holds nothing. Files that cannot be read, of
-  // another user for example, are left out: unread().
+  // Reads the descriptions in the folder; one that is not there holds nothing. Files that cannot be
+  // read, of another user for example, are left out: unread().
   explicit MegatronCache(std::filesystem::path folder);
-  // Returns what kept the first such description from being read, and how many there are; mostly "".
+  // Returns what kept the first such description from being read, and how many there are; mostly
+  // "".
   std::string unread() const;
 
-  // Returns nothing where the files are not there, or have a stamp of Weft's beside them (index_cache.h).
-  // Throws std::runtime_error for files that do not fit the dataset as it is now.
+  // Returns nothing where the files are not there, or have a stamp of Weft's beside them
+  // (index_cache.h). Throws std::runtime_error for files that do not fit the dataset as it is now.
   std::optional<CachedIndex> find_index(const IndexDescription& description,
                                         const DatasetReader& reader,
                                         const GptIndexOptions& options) const;
-  // Returns the numbers of samples ("None" for one epoch) of caches whose descriptions differ from this one
-  // in that number alone: of those that have no stamp, or with `of_weft` of those that Weft has completed.
+  // Returns the numbers of samples ("None" for one epoch) of caches whose descriptions differ from
+  // this one in that number alone: of those that have no stamp, or with `of_weft` of those that
+  // Weft has completed.
   std::vector<std::string> find_other_sizes(const IndexDescription& description,
                                             bool of_weft) const;
-  // Returns the stamp of a writer of Weft's that has begun with the files which are described so, and has not
-  // completed them, as it was killed: what Megatron had written under these names may be gone.
+  // Returns the stamp of a writer of Weft's that has begun with the files which are described so,
+  // and has not completed them, as it was killed: what Megatron had written under these names may
+  // be gone.
   std::optional<std::filesystem::path> find_begun(const IndexDescription& description) const;
   std::optional<std::filesystem::path> find_begun(const nlohmann::ordered_json& blend,
                                                   Split split) const;
-  // Does the same as find_index() for the blending index of Megatron-Core, which is the only one that is kept in files.
+  // Does the same as find_index() for the blending index of Megatron-Core, which is the only one
+  // that is kept in files.
   std::optional<CachedBlend> find_blend(const nlohmann::ordered_json& description, int64_t size,
                                         size_t num_datasets) const;
 

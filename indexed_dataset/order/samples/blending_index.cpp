@@ -16,8 +16,9 @@
 namespace weft {
 namespace {
 
-// Datasets of equal weight. Their order depends only on how often each was taken, so they take turns
-// in the order of the list, and the group is behind by as much as the member whose turn it is.
+// Datasets of equal weight. Their order depends only on how often each was taken, so they take
+// turns in the order of the list, and the group is behind by as much as the member whose turn it
+// is.
 struct Group {
   double weight = 0;
   int64_t limit = std::numeric_limits<int64_t>::max();  // samples of each member
@@ -40,8 +41,8 @@ std::vector<Group> group_by_weight(std::span<const double> weights,
   return result;
 }
 
-// Weights of groups and how often each was taken, side by side, so that the compiler computes several
-// at a time. A group that is used up counts as taken infinitely often.
+// Weights of groups and how often each was taken, side by side, so that the compiler computes
+// several at a time. A group that is used up counts as taken infinitely often.
 struct Columns {
   std::vector<double> weights, counts;
   size_t size() const { return weights.size(); }
@@ -89,8 +90,8 @@ class Threshold {
 
 // Takes samples block by block. Before a block of B samples it looks at all groups: of the B groups
 // that are furthest behind, one at least is untouched at each step of the block, and it never falls
-// below `least` plus its weight times the steps. A group that cannot reach that within B steps is not
-// looked at until the next block. Rounding can shift each value by 2^-52 (k + 1) at most.
+// below `least` plus its weight times the steps. A group that cannot reach that within B steps is
+// not looked at until the next block. Rounding can shift each value by 2^-52 (k + 1) at most.
 template <typename Id>
 class GreedyBlender {
  public:

@@ -1,6 +1,6 @@
-// The blending index tells which dataset of a blend gives sample k, and which of that dataset's samples it
-// is, by Megatron's greedy rule (megatron/core/datasets/helpers.cpp, build_blending_indices and
-// build_exhaustive_blending_indices).
+// The blending index tells which dataset of a blend gives sample k, and which of that dataset's
+// samples it is, by Megatron's greedy rule (megatron/core/datasets/helpers.cpp,
+// build_blending_indices and build_exhaustive_blending_indices).
 //
 //   Sample k comes from the dataset that is furthest behind its share: the one with the largest
 //   weight * max(k, 1) - samples taken so far. Of equal ones the first in the list is taken.
@@ -29,8 +29,8 @@ struct BlendingIndexView {
   int64_t size() const { return std::ssize(sample_index); }
   // The first samples alone: the index of a smaller size is the beginning of that of a larger one.
   BlendingIndexView first(int64_t size) const;
-  // Returns how many samples each of so many datasets gives. Throws std::runtime_error for a damaged
-  // file, which names a dataset that is not there.
+  // Returns how many samples each of so many datasets gives. Throws std::runtime_error for a
+  // damaged file, which names a dataset that is not there.
   std::vector<int64_t> counts(size_t num_datasets) const;
   int64_t dataset_of(int64_t idx) const {
     return std::visit([idx](const auto& of) { return int64_t{of[static_cast<size_t>(idx)]}; },

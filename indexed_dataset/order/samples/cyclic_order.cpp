@@ -9,7 +9,8 @@ namespace weft {
 namespace {
 
 // This is 8 MB of permutations. The thread that reads ahead stands some batches before those that
-// fill them, which are many epochs of a small validation set: 21 batches of 25,000 samples fit twice.
+// fill them, which are many epochs of a small validation set: 21 batches of 25,000 samples fit
+// twice.
 constexpr int64_t kKeptNumbers = 1 << 21;
 constexpr int64_t kNumbersPerEpoch = 16;  // an epoch takes as much memory beside its permutation
 

@@ -1,13 +1,15 @@
-// The order of --dataloader-type cyclic: a run takes the samples of a dataset again and again, in a new
-// order each epoch. [Megatron-LM megatron/legacy/data/data_samplers.py, MegatronPretrainingRandomSampler]
+// The order of --dataloader-type cyclic: a run takes the samples of a dataset again and again, in a
+// new order each epoch. [Megatron-LM megatron/legacy/data/data_samplers.py,
+// MegatronPretrainingRandomSampler]
 //
-// A run that has consumed `c` samples is in epoch c / A, where A is the number of samples rounded down to
-// whole micro-batches of all ranks; the others are not used. With sharding, rank r takes its samples from
-// the r-th of dp equal ranges, all in the order of PyTorch's randperm with the epoch as its seed; without,
-// the ranks take turns in one permutation of all samples.
+// A run that has consumed `c` samples is in epoch c / A, where A is the number of samples rounded
+// down to whole micro-batches of all ranks; the others are not used. With sharding, rank r takes
+// its samples from the r-th of dp equal ranges, all in the order of PyTorch's randperm with the
+// epoch as its seed; without, the ranks take turns in one permutation of all samples.
 //
-// A run that goes on with other micro-batches or ranks keeps the sizes that its order was begun with: position
-// c is then the same sample for every topology. Megatron cuts the order anew, and repeats and loses samples.
+// A run that goes on with other micro-batches or ranks keeps the sizes that its order was begun
+// with: position c is then the same sample for every topology. Megatron cuts the order anew, and
+// repeats and loses samples.
 #pragma once
 
 #include <algorithm>
@@ -28,12 +30,12 @@ struct CyclicOptions {
 // Thread-safe.
 class CyclicOrder {
  public:
-  // Throws std::invalid_argument for a dataset of less than one micro-batch of all ranks, and for one
-  // that torch_randperm() does not take.
+  // Throws std::invalid_argument for a dataset of less than one micro-batch of all ranks, and for
+  // one that torch_randperm() does not take.
   CyclicOrder(int64_t num_samples, const CyclicOptions& options);
 
-  // Returns the sample of the dataset that stands at `position` of the run: position c + r * B + s is
-  // slot s of rank r in the micro-batch of B samples that begins after c consumed ones.
+  // Returns the sample of the dataset that stands at `position` of the run: position c + r * B + s
+  // is slot s of rank r in the micro-batch of B samples that begins after c consumed ones.
   int64_t sample_at(int64_t position) const;
   // The inverse: calls use(position, sample) for each position in [first, last) at which one of
   // `samples` (ascending) stands. Shuffles each epoch of the range once.
@@ -58,8 +60,8 @@ class CyclicOrder {
   using Permutation = std::vector<int32_t>;
   std::shared_ptr<const Permutation> permutation_of(int64_t epoch) const;
   int64_t num_buckets() const { return options_.shards ? options_.data_parallel_size : 1; }
-  // Where in an epoch entry `at` of the permutation stands for this rank; without sharding the entry
-  // alone says it.
+  // Where in an epoch entry `at` of the permutation stands for this rank; without sharding the
+  // entry alone says it.
   int64_t position_of(int64_t at, int64_t rank) const;
 
   const CyclicOptions options_;
@@ -71,7 +73,8 @@ class CyclicOrder {
     std::shared_ptr<const Permutation> permutation;
   };
   mutable std::mutex mutex_;
-  // The latest epochs, at least two: epoch e stands at e % size. Readers stand in several at a time.
+  // The latest epochs, at least two: epoch e stands at e % size. Readers stand in several at a
+  // time.
   mutable std::vector<Epoch> epochs_;
 };
 

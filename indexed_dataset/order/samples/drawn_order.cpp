@@ -6,14 +6,14 @@
 namespace weft {
 namespace {
 
-// splitmix64 [Steele, Lea, Flood 2014, doi:10.1145/2660193.2660195]: any seed will do, and it is the same on
-// every machine.
+// splitmix64 [Steele, Lea, Flood 2014, doi:10.1145/2660193.2660195]: any seed will do, and it is
+// the same on every machine.
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed) {}
-  // Returns a number below `bound`: the upper half of the product of `bound` and 64 random bits, or the
-  // remainder of these bits. As 2^64 is no multiple of `bound`, some numbers are more probable than
-  // others, by less than one part in 2^64 / bound.
+  // Returns a number below `bound`: the upper half of the product of `bound` and 64 random bits, or
+  // the remainder of these bits. As 2^64 is no multiple of `bound`, some numbers are more probable
+  // than others, by less than one part in 2^64 / bound.
   uint64_t below(uint64_t bound) {
     const uint64_t x = next();
     if (bound <= UINT32_MAX) return ((x >> 32) * bound + ((x & UINT32_MAX) * bound >> 32)) >> 32;
@@ -43,8 +43,8 @@ std::vector<T> draw(const std::vector<int64_t>& admitted, const std::vector<Pool
     for (int64_t i = from; i < pool_size; ++i)
       bag.push_back(static_cast<T>(admitted[static_cast<size_t>(i)]));
   };
-  // While nothing comes into the bag its size is known, so that several places are drawn ahead and fetched
-  // into the processor's cache: the bag of a large run is far larger.
+  // While nothing comes into the bag its size is known, so that several places are drawn ahead and
+  // fetched into the processor's cache: the bag of a large run is far larger.
   constexpr int64_t kAhead = 64;
   std::array<size_t, kAhead> places{};
   for (int64_t i = 0; i < num_draws;) {

@@ -1,11 +1,11 @@
-// An order that draws samples from a pool which grows during the run, so that no sample comes twice before
-// all of the pool have come once.
+// An order that draws samples from a pool which grows during the run, so that no sample comes twice
+// before all of the pool have come once.
 //
-// The samples of the pool that have not come yet lie in a bag, and each draw takes one of them at random.
-// Samples that are admitted later go into the bag when they are. An empty bag is filled with the whole pool
-// again. All draws of a run are made at once, as an array that is a pure function of the stages and of the
-// seed: whoever knows how many samples a run has consumed knows which one is next. README.md of the room
-// curriculum has an example.
+// The samples of the pool that have not come yet lie in a bag, and each draw takes one of them at
+// random. Samples that are admitted later go into the bag when they are. An empty bag is filled
+// with the whole pool again. All draws of a run are made at once, as an array that is a pure
+// function of the stages and of the seed: whoever knows how many samples a run has consumed knows
+// which one is next. README.md of the room curriculum has an example.
 #pragma once
 
 #include <algorithm>
@@ -28,8 +28,9 @@ struct PoolStage {
 using Draws = std::variant<std::vector<uint32_t>, std::vector<int64_t>>;
 using DrawsView = std::variant<std::span<const uint32_t>, std::span<const int64_t>>;
 
-// Makes `num_draws` draws. Stages begin with draw 0 and a pool that is not empty; pools never shrink. More
-// draws begin with the same ones. Takes the memory of the draws and of the largest pool.
+// Makes `num_draws` draws. Stages begin with draw 0 and a pool that is not empty; pools never
+// shrink. More draws begin with the same ones. Takes the memory of the draws and of the largest
+// pool.
 Draws draw_samples(const std::vector<int64_t>& admitted, const std::vector<PoolStage>& stages,
                    uint64_t seed, int64_t num_draws);
 

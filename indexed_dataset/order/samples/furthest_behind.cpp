@@ -51,7 +51,8 @@ WEFT_VECTOR_CLONES void flag_within_reach(const double* weights, const double* b
   }
 }
 
-// The loop has no jump that depends on the position of the largest one, as no processor could predict it.
+// The loop has no jump that depends on the position of the largest one, as no processor could
+// predict it.
 WEFT_VECTOR_CLONES Furthest find_furthest(const double* weights, const double* counts, size_t size,
                                           double k, double* behind) {
   Doubles largest = Doubles{} + kNever;

@@ -45,16 +45,17 @@ class GptDataset {
   // sequence_length(). Throws std::out_of_range for a sample that is not there, std::runtime_error
   // for damaged files.
   void sample(int64_t i, int32_t* tokens) const;
-  // Writes tokens [begin, begin + length) of sample i as inputs and [begin + 1, begin + length + 1) as
-  // labels; no other token of the sample is read.
+  // Writes tokens [begin, begin + length) of sample i as inputs and [begin + 1, begin + length + 1)
+  // as labels; no other token of the sample is read.
   void row(int64_t i, int64_t begin, int64_t length, int32_t* inputs, int32_t* labels) const;
-  // Asks the kernel to read tokens [begin, begin + count) of sample i from the disk; does not wait for
-  // them, but for what of the indexes is not in memory yet.
+  // Asks the kernel to read tokens [begin, begin + count) of sample i from the disk; does not wait
+  // for them, but for what of the indexes is not in memory yet.
   void will_need(int64_t i, int64_t begin, int64_t count) const;
   static constexpr int kNumStepsToToken = 3;
-  // Brings what leads to the first token of sample i into the processor's caches: its row of the sample index
-  // (step 0), then the entry of the document index (1), then that of the .idx (2). Call each step for many
-  // samples before the next step, so that their cache misses overlap. It ignores damaged indexes.
+  // Brings what leads to the first token of sample i into the processor's caches: its row of the
+  // sample index (step 0), then the entry of the document index (1), then that of the .idx (2).
+  // Call each step for many samples before the next step, so that their cache misses overlap. It
+  // ignores damaged indexes.
   void prefetch_step(int64_t i, int step) const;
   // Brings tokens [begin, begin + count) of sample i there, where they are in memory.
   void prefetch(int64_t i, int64_t begin, int64_t count) const;
@@ -69,7 +70,8 @@ class GptDataset {
  private:
   // Ends what an index from a file that does not fit the dataset has begun.
   [[noreturn]] void throw_damaged() const;
-  // Calls use(sequence_idx, begin_token, num_tokens) for each piece of tokens [first, last) of sample i.
+  // Calls use(sequence_idx, begin_token, num_tokens) for each piece of tokens [first, last) of
+  // sample i.
   template <typename Use>
   void for_each_part(int64_t i, int64_t first, int64_t last, Use use) const;
 

@@ -228,8 +228,8 @@ GptIndex build_gpt_index(const SequenceLengths& lengths, const GptIndexOptions& 
 
 bool has_wide_rows(const EpochPlan& plan, int64_t num_positions, OrderKind order) {
   if (num_positions > kMaxInt32) return true;
-  // Megatron-Core's rule also asks for the longest sequence, which always fits: its length is stored
-  // in 32 bits.
+  // Megatron-Core's rule also asks for the longest sequence, which always fits: its length is
+  // stored in 32 bits.
   return rules_of(order).widens_by_count && 2 * (plan.num_samples + 1) >= kMaxInt32;
 }
 

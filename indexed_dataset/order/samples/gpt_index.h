@@ -27,8 +27,9 @@ struct GptIndexOptions {
   std::optional<int64_t> num_samples = std::nullopt;
   int64_t sequence_length = 0;  // L
   int64_t seed = 1234;          // 0 .. 2^32-1
-  // No option sets these two: they are those of Megatron-Core's GPTDatasetConfig, whose defaults its GPT training
-  // always has. Samples have L+1 tokens and overlap by one, so that L inputs have L labels. Without it, L.
+  // No option sets these two: they are those of Megatron-Core's GPTDatasetConfig, whose defaults
+  // its GPT training always has. Samples have L+1 tokens and overlap by one, so that L inputs have
+  // L labels. Without it, L.
   bool add_extra_token = true;
   // Megatron can keep the last incomplete sequence of the validation split.
   bool drop_last_partial_sequence = true;
@@ -84,8 +85,8 @@ bool has_wide_rows(const EpochPlan& plan, int64_t num_positions, OrderKind order
 bool has_wide_shuffle(const EpochPlan& plan);
 
 // Deterministic: equal arguments give equal arrays everywhere. Throws as plan_epochs does, and
-// std::runtime_error for a range beyond 2^31-1 sequences. A second thread shuffles the samples while
-// the first one shuffles the documents and cuts them.
+// std::runtime_error for a range beyond 2^31-1 sequences. A second thread shuffles the samples
+// while the first one shuffles the documents and cuts them.
 GptIndex build_gpt_index(const SequenceLengths& lengths, const GptIndexOptions& options);
 
 // The tokens of one epoch. Throws std::runtime_error for a negative length.

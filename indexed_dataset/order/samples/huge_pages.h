@@ -20,17 +20,17 @@ inline std::span<std::byte> huge_pages_in(void* begin, void* end) {
   return {reinterpret_cast<std::byte*>(first), last - first};
 }
 
-// Advises the kernel to use huge pages for this memory, before it is touched. Without huge pages everything
-// works, but slower. Each advice splits a mapping of the process, which may have 65,530 of them, so the
-// arrays of small datasets go without.
+// Advises the kernel to use huge pages for this memory, before it is touched. Without huge pages
+// everything works, but slower. Each advice splits a mapping of the process, which may have 65,530
+// of them, so the arrays of small datasets go without.
 template <typename T>
 void ask_for_huge_pages(T* data, size_t size) {
   constexpr size_t kWorthIt = 64 << 20;
   const auto pages = huge_pages_in(data, data + size);
   if (pages.size() >= kWorthIt) ::madvise(pages.data(), pages.size(), MADV_HUGEPAGE);
 }
-// Releases the memory of values that are not needed any more. From now on they read as zeros, and those of
-// a mapped file as before.
+// Releases the memory of values that are not needed any more. From now on they read as zeros, and
+// those of a mapped file as before.
 template <typename T>
 void release_huge_pages(T* data, size_t size) {
   const auto pages = huge_pages_in(data, data + size);

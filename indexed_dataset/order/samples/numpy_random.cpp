@@ -41,7 +41,8 @@ size_t RandomState::draw_of_one_mask(uint32_t last, std::span<uint64_t> partners
   uint32_t bound = last;
   while (count < wanted) {
     // No more words than partners that are missing: each may be one, and none may be left over. A
-    // refused word is overwritten, because a jump that depends on it would be mispredicted too often.
+    // refused word is overwritten, because a jump that depends on it would be mispredicted too
+    // often.
     std::span<const uint32_t> words = engine_.ahead();
     words = words.first(std::min(words.size(), wanted - count));
     for (const uint32_t word : words) {

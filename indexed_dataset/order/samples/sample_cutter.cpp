@@ -56,8 +56,8 @@ class Cutter {
       documents[begin + i] = static_cast<int32_t>(static_cast<uint32_t>(block[i]));
   }
 
-  // Writes rows [first, num_after). Where samples end in documents is not foreseeable, so that a row
-  // is written for every sequence, and kept if a sample ends there.
+  // Writes rows [first, num_after). Where samples end in documents is not foreseeable, so that a
+  // row is written for every sequence, and kept if a sample ends there.
   void cut(std::span<const StreamEntry> block, T* row, int64_t first, size_t num_after) const {
     const int64_t length = cuts_.sequence_length, extra = cuts_.extra_tokens;
     const int64_t last_token = (static_cast<int64_t>(num_after) - 1) * length + extra - 1;

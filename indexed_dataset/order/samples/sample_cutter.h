@@ -1,6 +1,7 @@
 // Cuts a stream of sequences into samples of equal length, as Megatron does
-// (core/datasets/helpers.cpp, build_sample_idx). Megatron looks every length up in the dataset, which
-// is a wait for memory each time because the stream is shuffled; here the lengths were shuffled along.
+// (core/datasets/helpers.cpp, build_sample_idx). Megatron looks every length up in the dataset,
+// which is a wait for memory each time because the stream is shuffled; here the lengths were
+// shuffled along.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,8 @@
 
 namespace weft {
 
-// A sequence of the stream: its number in the lower 32 bits, its length in tokens in the upper ones.
+// A sequence of the stream: its number in the lower 32 bits, its length in tokens in the upper
+// ones.
 using StreamEntry = uint64_t;
 constexpr StreamEntry stream_entry(int32_t sequence_idx, int32_t num_tokens) {
   return uint64_t{static_cast<uint32_t>(num_tokens)} << 32 | static_cast<uint32_t>(sequence_idx);

@@ -1,6 +1,6 @@
-// Splits the sequences of a dataset for training, validation and test, as Megatron's --split, by the rule of
-// Megatron-Core 0.5 and later (core/datasets/blended_megatron_dataset_config.py) or that of the older
-// programs (Megatron-LM v2, data/dataset_utils.py, get_train_valid_test_split_).
+// Splits the sequences of a dataset for training, validation and test, as Megatron's --split, by
+// the rule of Megatron-Core 0.5 and later (core/datasets/blended_megatron_dataset_config.py) or
+// that of the older programs (Megatron-LM v2, data/dataset_utils.py, get_train_valid_test_split_).
 #pragma once
 
 #include <array>
@@ -33,7 +33,8 @@ std::string_view short_split_name(Split split);
 using SplitShares = std::array<std::optional<std::pair<double, double>>, 3>;
 SplitShares split_shares(std::string_view split);
 
-// Returns true for two spellings of the same weights: "969,30,1" and "969, 30, 1". Throws as split_ranges().
+// Returns true for two spellings of the same weights: "969,30,1" and "969, 30, 1". Throws as
+// split_ranges().
 bool is_same_split(std::string_view a, std::string_view b);
 
 // Ranges of train, valid and test, in this order, for weights such as "949,50,1" (one to three

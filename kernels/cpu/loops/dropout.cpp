@@ -17,8 +17,8 @@ struct Blocks {
   uint32_t word[4][kLanes];
 };
 
-// Computes the blocks from `counter` on, with the rounds of kernels/numbers/philox.h in all lanes side by
-// side.
+// Computes the blocks from `counter` on, with the rounds of kernels/numbers/philox.h in all lanes
+// side by side.
 [[gnu::always_inline]] inline void compute_blocks(Blocks& blocks, uint64_t key, uint64_t stream,
                                                   uint64_t counter) {
   uint32_t *c0 = blocks.word[0], *c1 = blocks.word[1], *c2 = blocks.word[2], *c3 = blocks.word[3];

@@ -32,8 +32,8 @@ struct Tile {
 
 constexpr int64_t kMaxTileRows = 256;
 constexpr int64_t kMaxTileColumns = 512;
-// bf16 and fp16 factors are converted in panels of this depth. With the tiles above, two panels and a tile
-// take 2 MiB, so they stay in a core's L2 cache.
+// bf16 and fp16 factors are converted in panels of this depth. With the tiles above, two panels and
+// a tile take 2 MiB, so they stay in a core's L2 cache.
 constexpr int64_t kPanelDepth = 512;
 
 // Each thread needs this much scratch.

@@ -18,7 +18,8 @@ inline void raise_amax(const Tensor& amax, uint32_t magnitude) {
   if (magnitude > magnitude_bits(kept)) kept = std::bit_cast<float>(magnitude);
 }
 
-// Returns value * scale in fp8. The product with 0 makes NaN of what is infinite, and changes nothing else.
+// Returns value * scale in fp8. The product with 0 makes NaN of what is infinite, and changes
+// nothing else.
 inline uint8_t quantized(float value, float scale, DType format) {
   return to_float8(value * 0.0F + value * scale, format);
 }

@@ -1,11 +1,11 @@
 // Causal self-attention on the GPU, never materialising the scores [Dao 2023, arXiv:2307.08691].
 //
-// The arguments are those of kernels/operations/attention.h, all 16-byte aligned. A D that is no multiple of 8 up
-// to 160 throws std::invalid_argument; 64, 96 and 128 are fastest.
+// The arguments are those of kernels/operations/attention.h, all 16-byte aligned. A D that is no
+// multiple of 8 up to 160 throws std::invalid_argument; 64, 96 and 128 are fastest.
 //
-// bf16 and fp16 run on the tensor cores with fp32 sums and softmax; fp32 is plain fp32 arithmetic, meant
-// for exactness, not speed. Everything is enqueued on `stream`. Equal calls give equal bits: no sum
-// depends on the order in which blocks run. Failed launches throw DeviceLost.
+// bf16 and fp16 run on the tensor cores with fp32 sums and softmax; fp32 is plain fp32 arithmetic,
+// meant for exactness, not speed. Everything is enqueued on `stream`. Equal calls give equal bits:
+// no sum depends on the order in which blocks run. Failed launches throw DeviceLost.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -17,11 +17,11 @@
 
 namespace weft::cuda {
 
-// Blocks draw their work from `tile_counter`, in device memory, which is 0 before and after: calls that share it must be
-// on one stream.
+// Blocks draw their work from `tile_counter`, in device memory, which is 0 before and after: calls
+// that share it must be on one stream.
 void attention_forward(cudaStream_t stream, const AttentionForward& args, uint32_t* tile_counter);
-// `workspace` is device memory of what the operation takes (kernels/cuda_scratch.h), 256-byte aligned; its
-// content is overwritten.
+// `workspace` is device memory of what the operation takes (kernels/cuda_scratch.h), 256-byte
+// aligned; its content is overwritten.
 void attention_backward(cudaStream_t stream, const AttentionBackward& args, void* workspace);
 
 }  // namespace weft::cuda

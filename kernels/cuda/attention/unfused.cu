@@ -1,8 +1,10 @@
-// The softmax of attention whose scores are in memory, forward and backward, and copies of heads in and out.
+// The softmax of attention whose scores are in memory, forward and backward, and copies of heads in
+// and out.
 //
-// A block has one row of scores, which three passes read; a row of 2048 keys is 8 KiB and stays in L1. The
-// last pass replaces the row in place by numbers of x, which have 16 bits or 32: its threads read a step of
-// keys, wait for each other and write it, and what a step writes ends before the next one begins.
+// A block has one row of scores, which three passes read; a row of 2048 keys is 8 KiB and stays in
+// L1. The last pass replaces the row in place by numbers of x, which have 16 bits or 32: its
+// threads read a step of keys, wait for each other and write it, and what a step writes ends before
+// the next one begins.
 #include "kernels/cuda/attention/arguments/common_params.h"
 #include "kernels/cuda/attention/arguments/dropout.cuh"
 #include "kernels/cuda/attention/arguments/launch.h"

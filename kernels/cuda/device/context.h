@@ -16,7 +16,8 @@ struct Context {
   // Operations use it one after the other, because they follow each other on one stream.
   void* scratch_data = nullptr;
   int64_t scratch_bytes = 0;
-  // In device memory, 0 between kernels: own GEMMs (products/) and attention's forward draw their work from it.
+  // In device memory, 0 between kernels: own GEMMs (products/) and attention's forward draw their
+  // work from it.
   uint32_t* work_counter = nullptr;
   Gemm* gemm = nullptr;
   int num_multiprocessors = 0;

@@ -145,7 +145,8 @@ __device__ inline float block_max(float value) {
   return warp_max(lane < num_warps ? shared[lane] : -INFINITY);
 }
 
-// Dropout (kernels/numbers/dropout.h) as the device uses it: the threshold and the scale are computed once.
+// Dropout (kernels/numbers/dropout.h) as the device uses it: the threshold and the scale are
+// computed once.
 struct DropoutMask {
   uint64_t seed, stream, first_element;
   uint32_t threshold;  // dropped when the element's number is below; 0: no dropout

@@ -1,5 +1,5 @@
-// Products of a warp on the tensor cores of sm_80 and later: ldmatrix, mma.sync m16n8k16 (bf16 or fp16 in, fp32 out).
-// Fragment layouts: PTX ISA, section "Matrix Fragments for mma.m16n8k16".
+// Products of a warp on the tensor cores of sm_80 and later: ldmatrix, mma.sync m16n8k16 (bf16 or
+// fp16 in, fp32 out). Fragment layouts: PTX ISA, section "Matrix Fragments for mma.m16n8k16".
 #pragma once
 
 #include "kernels/cuda/device/shared_tile.cuh"

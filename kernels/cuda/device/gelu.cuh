@@ -1,5 +1,6 @@
-// The sigmoid, GELU and its derivative, of which gated linear units also consist. Models of 16 bits take
-// the fast exponential and division: their errors of about 2^-21 are nothing beside the rounding.
+// The sigmoid, GELU and its derivative, of which gated linear units also consist. Models of 16 bits
+// take the fast exponential and division: their errors of about 2^-21 are nothing beside the
+// rounding.
 #pragma once
 
 #include "kernels/operations/activation.h"
@@ -26,8 +27,9 @@ __device__ inline float fast_sigmoid(float x) {
   return result;
 }
 
-// (1 + tanh u) / 2 is the sigmoid of 2u. Returns it for the u of x, in models of 16 bits. Roundings are written out
-// here and below, because a product that computes GELU must have the bits of the kernels that do.
+// (1 + tanh u) / 2 is the sigmoid of 2u. Returns it for the u of x, in models of 16 bits. Roundings
+// are written out here and below, because a product that computes GELU must have the bits of the
+// kernels that do.
 __device__ inline float fast_gelu_sigmoid(float x, float square) {
   constexpr float kScale = -2.0F * kSqrt2OverPi * 1.4426950408889634F;  // to the base 2
   return fast_sigmoid(__fmul_rn(x, __fmaf_rn(kScale * kCubic, square, kScale)));

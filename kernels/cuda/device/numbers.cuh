@@ -1,4 +1,5 @@
-// Numbers of 16 bits in registers: rounding, widening and products of pairs, and the fast exponential.
+// Numbers of 16 bits in registers: rounding, widening and products of pairs, and the fast
+// exponential.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -13,8 +14,8 @@ namespace weft::cuda {
 template <typename Element>
 constexpr bool kIsFp16 = std::is_same_v<Element, __half>;
 
-// Rounds two neighbours. What is too large for fp16 becomes infinite: probabilities never are, and gradients
-// that are mean a loss scale that is too large, for which the step is skipped.
+// Rounds two neighbours. What is too large for fp16 becomes infinite: probabilities never are, and
+// gradients that are mean a loss scale that is too large, for which the step is skipped.
 template <typename Element>
 __device__ inline uint32_t pack(float low, float high) {
   uint32_t packed;

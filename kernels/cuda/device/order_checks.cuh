@@ -1,5 +1,5 @@
-// Checks of the order between threads, in builds without NDEBUG: a kernel that breaks it, or hangs, traps, which is an
-// error of its launch. A release build has no instruction of them.
+// Checks of the order between threads, in builds without NDEBUG: a kernel that breaks it, or hangs,
+// traps, which is an error of its launch. A release build has no instruction of them.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@ constexpr bool kChecksOrder = false;
 constexpr bool kChecksOrder = true;
 #endif
 
-// Ends a wait that lasts longer than 2 s. It lies beside the wait's loop, which calls check() after each try in vain.
+// Ends a wait that lasts longer than 2 s. It lies beside the wait's loop, which calls check() after
+// each try in vain.
 class WaitLimit {
  public:
   __device__ void check() {
@@ -34,8 +35,9 @@ class WaitLimit {
   uint64_t begin_ = 0;
 };
 
-// Counts the threads that have read a buffer in shared memory. Where the order of reads and the next write follows from
-// products of a warpgroup, which no checker of races knows, the writer requires the count.
+// Counts the threads that have read a buffer in shared memory. Where the order of reads and the
+// next write follows from products of a warpgroup, which no checker of races knows, the writer
+// requires the count.
 struct ReadCount {
   uint32_t address;
 

@@ -1,11 +1,13 @@
-// Pieces of rows that a thread has: a vector of 16 bytes, or one number (kSize == 1) where rows begin anywhere.
+// Pieces of rows that a thread has: a vector of 16 bytes, or one number (kSize == 1) where rows
+// begin anywhere.
 #pragma once
 
 #include "kernels/cuda/device/device.cuh"
 
 namespace weft::cuda {
 
-// Calls function(std::integral_constant<int, kSize>{}) with the size of the pieces of rows of n numbers.
+// Calls function(std::integral_constant<int, kSize>{}) with the size of the pieces of rows of n
+// numbers.
 template <typename T, typename Function>
 void choose_piece(int64_t n, Function function) {
   if (n % Vec<T>::kSize == 0) {

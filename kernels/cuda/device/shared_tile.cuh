@@ -23,9 +23,9 @@ __device__ inline void wait_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
-// A tile in shared memory with rows of D numbers. The 16-byte chunks of a row are permuted by an XOR
-// with bits of the row, so that the eight rows that one ldmatrix step reads lie in different banks.
-// (At D = 96 and 160 two rows already span 8 chunks modulo 8.)
+// A tile in shared memory with rows of D numbers. The 16-byte chunks of a row are permuted by an
+// XOR with bits of the row, so that the eight rows that one ldmatrix step reads lie in different
+// banks. (At D = 96 and 160 two rows already span 8 chunks modulo 8.)
 template <int D>
 struct Tile {
   static constexpr int kRowBytes = D * 2;
@@ -40,8 +40,8 @@ struct Tile {
     return base + row * kRowBytes + swizzle(row, chunk) * 16;
   }
 
-  // Starts copying rows [0, kRows) of `src`; rows from `num_valid` on, and of a padded tile the columns
-  // from `head_size` on, become zero. All kThreads threads must call it.
+  // Starts copying rows [0, kRows) of `src`; rows from `num_valid` on, and of a padded tile the
+  // columns from `head_size` on, become zero. All kThreads threads must call it.
   template <int kRows, int kThreads, bool kPadded, typename Element>
   __device__ void load(const Element* src, int64_t row_stride, int num_valid, int head_size) const {
     static_assert(kRows * kChunks % kThreads == 0 && sizeof(Element) == 2);

@@ -7,7 +7,8 @@
 
 namespace weft::cuda {
 
-// Kernels on one stream share it: each finds it at 0 and leaves it at 0, because it knows the number of draws.
+// Kernels on one stream share it: each finds it at 0 and leaves it at 0, because it knows the
+// number of draws.
 class WorkCounter {
  public:
   WorkCounter();
@@ -16,8 +17,8 @@ class WorkCounter {
   WorkCounter& operator=(const WorkCounter&) = delete;
 
   uint32_t* data() const { return data_; }
-  // Throws std::logic_error where the kernels that `stream` has run left another number than 0: the next one would leave
-  // out work. It waits for the stream.
+  // Throws std::logic_error where the kernels that `stream` has run left another number than 0: the
+  // next one would leave out work. It waits for the stream.
   void check(cudaStream_t stream) const;
 
  private:

@@ -1,5 +1,6 @@
-// Copies between memory and shared memory that run beside the threads of a Hopper GPU (sm_90a), and the mbarriers with
-// which warps hand buffers to each other. [PTX ISA, "Asynchronous Data Copy Operations"]
+// Copies between memory and shared memory that run beside the threads of a Hopper GPU (sm_90a), and
+// the mbarriers with which warps hand buffers to each other. [PTX ISA, "Asynchronous Data Copy
+// Operations"]
 #pragma once
 
 #include <cstdint>
@@ -41,7 +42,8 @@ __device__ inline void fence_initialised_barriers() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
-// Makes this thread's writes to shared memory visible to copies and products that others start after a barrier.
+// Makes this thread's writes to shared memory visible to copies and products that others start
+// after a barrier.
 __device__ inline void fence_shared_async() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }

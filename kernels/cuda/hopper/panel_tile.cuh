@@ -1,5 +1,5 @@
-// Tiles that the tensor memory accelerator copies into swizzled shared memory, and that wgmma reads there. [PTX ISA,
-// "Asynchronous Warpgroup Level Matrix Operations"]
+// Tiles that the tensor memory accelerator copies into swizzled shared memory, and that wgmma reads
+// there. [PTX ISA, "Asynchronous Warpgroup Level Matrix Operations"]
 #pragma once
 
 #include <cuda.h>
@@ -11,8 +11,8 @@
 
 namespace weft::cuda {
 
-// Columns lie in panels as wide as the swizzle: 64 columns (128 bytes), or 32 (64 bytes) where D is no
-// multiple of 64.
+// Columns lie in panels as wide as the swizzle: 64 columns (128 bytes), or 32 (64 bytes) where D is
+// no multiple of 64.
 template <int D>
 struct Panel {
   static constexpr int kColumns = D % 64 == 0 ? 64 : 32;
@@ -56,8 +56,8 @@ struct PanelTile {
     }
   }
 
-  // Starts copying the tile (64 rows) to tokens [token, token + 64) of row `row`, as part of this thread's
-  // group of stores. Nothing is written beyond the tensor's end.
+  // Starts copying the tile (64 rows) to tokens [token, token + 64) of row `row`, as part of this
+  // thread's group of stores. Nothing is written beyond the tensor's end.
   __device__ void store(const CUtensorMap& map, int row, int token, int b) const {
     static_assert(kRows == kBoxRows);
 #pragma unroll

@@ -8,13 +8,13 @@ namespace weft::cuda {
 
 constexpr int kBoxRows = 64;  // that one copy moves
 
-// Looks the function up once, at run time, so that nothing links libcuda. Throws std::invalid_argument where the
-// driver is too old to have it.
+// Looks the function up once, at run time, so that nothing links libcuda. Throws
+// std::invalid_argument where the driver is too old to have it.
 PFN_cuTensorMapEncodeTiled_v12000 encode_tiled();
 
-// Returns a tensor map of a (B, T, num_rows, head_size) tensor of 16-bit numbers, with boxes of 64 tokens
-// of one row and one panel of a tile of D columns. Columns beyond the head are copied as zeros. Throws
-// DeviceLost.
+// Returns a tensor map of a (B, T, num_rows, head_size) tensor of 16-bit numbers, with boxes of 64
+// tokens of one row and one panel of a tile of D columns. Columns beyond the head are copied as
+// zeros. Throws DeviceLost.
 CUtensorMap tensor_map(const void* data, int D, int head_size, int num_rows, int T, int B);
 
 }  // namespace weft::cuda

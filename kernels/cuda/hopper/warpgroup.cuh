@@ -1,5 +1,5 @@
-// A warpgroup's threads find their place in a block, wait for each other and access shared memory by
-// these functions.
+// A warpgroup's threads find their place in a block, wait for each other and access shared memory
+// by these functions.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,8 @@ __device__ inline void sync_warpgroup() {
   asm volatile("bar.sync %0, 128;" ::"r"(1 + static_cast<int>(threadIdx.x) / 128) : "memory");
 }
 
-// Stores four matrices of 8 x 8 numbers as tensor cores hold them; lane i has the address of row i of all.
+// Stores four matrices of 8 x 8 numbers as tensor cores hold them; lane i has the address of row i
+// of all.
 __device__ inline void store_matrices(uint32_t address, const uint32_t (&r)[4]) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(address),
                "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])

@@ -1,14 +1,17 @@
-// Products of a warpgroup on Hopper (sm_90a): wgmma with fp32 sums. [PTX ISA, "Asynchronous Warpgroup Level Matrix
-// Operations"]
+// Products of a warpgroup on Hopper (sm_90a): wgmma with fp32 sums. [PTX ISA, "Asynchronous
+// Warpgroup Level Matrix Operations"]
 //
-// The kernels rely on a warpgroup's product needing all four warps: it begins when the last of them has started it, and when
-// it is complete for one, it is complete for all. PTX does not promise that (its `.sync` holds for a warp alone), but
-// CUTLASS relies on it, too: in a cluster one thread releases a stage for its warpgroup (PipelineTmaAsync). Two things follow:
-// - A warp that has waited for a product knows that the others have started it. So they are done with what they waited for and
-//   read before, and shared memory that it lay in may be written again.
+// The kernels rely on a warpgroup's product needing all four warps: it begins when the last of them
+// has started it, and when it is complete for one, it is complete for all. PTX does not promise
+// that (its `.sync` holds for a warp alone), but CUTLASS relies on it, too: in a cluster one thread
+// releases a stage for its warpgroup (PipelineTmaAsync). Two things follow:
+// - A warp that has waited for a product knows that the others have started it. So they are done
+//   with what they waited for and read before, and shared memory that it lay in may be written
+//   again.
 // - One warp may release a stage of shared memory for its warpgroup.
 //
-// The device code exists only where the compiler targets sm_90a; has_hopper_code() (hopper_code.h) tests that at run time.
+// The device code exists only where the compiler targets sm_90a; has_hopper_code() (hopper_code.h)
+// tests that at run time.
 #pragma once
 
 #include <cstdint>
@@ -76,7 +79,8 @@ struct RegisterTile {
   asm volatile("{ .reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.m64n" n "k16.f32." type "." type " " sums \
                ", {" a_idxs "}, %" b_idx ", p, 1, 1, 1; }" : tiles : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
 
-// d (64, 64) = or += a (64, 16) * b (64, 16)^T, both in shared memory with the summed dimension contiguous.
+// d (64, 64) = or += a (64, 16) * b (64, 16)^T, both in shared memory with the summed dimension
+// contiguous.
 template <typename Element>
 __device__ inline void wgmma_rows(float (&d)[8][4], uint64_t a, uint64_t b, int accumulate) {
   if constexpr (kIsFp16<Element>) WEFT_MULTIPLY_SHARED("f16", "64", WEFT_SUMS64, WEFT_TILES64(d), "32", "33", "34", "0, 0");
@@ -99,7 +103,8 @@ __device__ inline void wgmma_transposed(float (&d)[kN][4], uint64_t a, uint64_t 
   if constexpr (kN == 12 && !kIsFp16<Element>) WEFT_MULTIPLY_SHARED("bf16", "96", WEFT_SUMS96, WEFT_TILES96(d), "48", "49", "50", "1, 1");
 }
 
-// d (64, 8 * kN) += a (64, 16) * b (16, 8 * kN): a in registers as mma.sync holds it, b in shared memory, rows contiguous.
+// d (64, 8 * kN) += a (64, 16) * b (16, 8 * kN): a in registers as mma.sync holds it, b in shared
+// memory, rows contiguous.
 template <typename Element, int kN>
 __device__ inline void wgmma_columns(float (&d)[kN][4], const uint32_t (&a)[4], uint64_t b) {
   if constexpr (kN == 8 && kIsFp16<Element>) WEFT_MULTIPLY_COLUMNS("f16", "64", WEFT_SUMS64, WEFT_TILES64(d), "%32,%33,%34,%35", "36");

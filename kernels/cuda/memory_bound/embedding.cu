@@ -46,8 +46,8 @@ __global__ void make_keys_kernel(uint32_t* keys, uint32_t* positions, const int3
   positions[i] = static_cast<uint32_t>(i);
 }
 
-// Computes the sorting keys of positions that count from the beginning of a document. Row i of the gradient is row
-// first_row + i of all samples, which have `period` rows each.
+// Computes the sorting keys of positions that count from the beginning of a document. Row i of the
+// gradient is row first_row + i of all samples, which have `period` rows each.
 __global__ void make_position_keys_kernel(uint32_t* keys, uint32_t* positions,
                                           const int32_t* document_bounds, int64_t n, int64_t period,
                                           int64_t first_row) {

@@ -1,7 +1,7 @@
 // Quantizing: one pass over the numbers writes them in fp8 by rows and transposed, and their column
 // sums and largest number. Where the scale follows from the largest number itself, a pass before it
-// finds that. Numbers that are wanted by rows alone are taken in the order in which they lie; else a
-// block takes a tile.
+// finds that. Numbers that are wanted by rows alone are taken in the order in which they lie; else
+// a block takes a tile.
 #include <algorithm>
 
 #include "kernels/cuda/device/context.h"
@@ -68,9 +68,9 @@ __global__ void __launch_bounds__(kThreads)
   if (target.amax != nullptr) raise_amax<kThreads>(target.amax, largest_bits);
 }
 
-// A tile of the transposed matrix in shared memory: words of four rows, by columns. A word's place is
-// changed by its column, so that the threads of a warp write to different banks; words 2i and 2i + 1
-// stay neighbours, so that four of them are read at once.
+// A tile of the transposed matrix in shared memory: words of four rows, by columns. A word's place
+// is changed by its column, so that the threads of a warp write to different banks; words 2i and 2i
+// + 1 stay neighbours, so that four of them are read at once.
 struct TransposedTile {
   uint4 words[kTileColumns][kWordsOfColumn / 4];
 

@@ -1,5 +1,6 @@
-// The kernels that write fp8 (fp8.cu, fp8_transpose.cu, the residual norm's forward) share this: where numbers come from and go to, rounding, and the largest
-// magnitude. A thread works with pieces of eight neighbours.
+// The kernels that write fp8 (fp8.cu, fp8_transpose.cu, the residual norm's forward) share this:
+// where numbers come from and go to, rounding, and the largest magnitude. A thread works with
+// pieces of eight neighbours.
 #pragma once
 
 #include <cuda_fp8.h>
@@ -44,8 +45,8 @@ __device__ inline float scale_of_target(const QuantizeTarget& target, bool write
   return scale;
 }
 
-// Eight neighbours as they lie in memory, of the sources that a kind has. Loading all pieces of a thread
-// before the first is used keeps more bytes in flight.
+// Eight neighbours as they lie in memory, of the sources that a kind has. Loading all pieces of a
+// thread before the first is used keeps more bytes in flight.
 template <QuantizeKind kKind>
 struct QuantizePiece {
   Vec<bf16> inp, pre;
@@ -111,7 +112,8 @@ __device__ inline void raise_amax(unsigned* amax, unsigned largest) {
   if (threadIdx.x == 0) atomicMax(amax, largest);
 }
 
-// Raises *amax to the largest of the warp's numbers. Most warps find that there has been a larger one.
+// Raises *amax to the largest of the warp's numbers. Most warps find that there has been a larger
+// one.
 __device__ inline void raise_amax_of_warp(unsigned* amax, unsigned largest) {
   largest = __reduce_max_sync(0xffffffffu, largest);
   if (threadIdx.x % 32 == 0 && largest > __ldcg(amax)) atomicMax(amax, largest);

@@ -1,5 +1,5 @@
-// Transposing what is in fp8 already: a block takes a tile of 128 x 128 bytes, a thread four rows of sixteen
-// bytes.
+// Transposing what is in fp8 already: a block takes a tile of 128 x 128 bytes, a thread four rows
+// of sixteen bytes.
 #include "kernels/cuda/device/context.h"
 #include "kernels/cuda/memory_bound/fp8.cuh"
 #include "kernels/operations/fp8.h"
@@ -15,8 +15,8 @@ constexpr int kRowsOfPiece = 16;  // what a thread stores at once of a transpose
 constexpr int kPiecesOfColumn = kTile / kRowsOfPiece;
 static_assert(kThreads == kThreadsOfRow * (kTile / kRows));
 
-// The transposed tile. The place of a column's pieces is changed by the column, so that the threads of a
-// warp, which write the same column of their own sixteen, write to different banks.
+// The transposed tile. The place of a column's pieces is changed by the column, so that the threads
+// of a warp, which write the same column of their own sixteen, write to different banks.
 struct Tile {
   uint4 pieces[kTile][kPiecesOfColumn];
 

@@ -1,5 +1,5 @@
-// Gated linear units. A thread computes 16 bytes of the output and reads those of gate and up, which
-// lie F columns apart in a row of (N,2F).
+// Gated linear units. A thread computes 16 bytes of the output and reads those of gate and up,
+// which lie F columns apart in a row of (N,2F).
 #include "kernels/cuda/device/context.h"
 #include "kernels/cuda/device/device.cuh"
 #include "kernels/cuda/device/gelu.cuh"

@@ -1,9 +1,10 @@
-// What the .cu files of this folder offer to others: parts of operations, and the scratch that operations
-// need. The operations themselves are cuda::run() of kernels/operations.
+// What the .cu files of this folder offer to others: parts of operations, and the scratch that
+// operations need. The operations themselves are cuda::run() of kernels/operations.
 //
-// A function enqueues its kernels on `stream` and returns. Pointers are device pointers, 16-byte aligned; `x`
-// is the type of every `void*`. Shapes are as in kernels/backend.h; C is a multiple of 8. `scratch` holds at
-// least the bytes that kernels/cuda_scratch.h tells. The order of every sum depends on the
+// A function enqueues its kernels on `stream` and returns. Pointers are device pointers, 16-byte
+// aligned; `x` is the type of every `void*`. Shapes are as in kernels/backend.h; C is a multiple of
+// 8. `scratch` holds at least the bytes that kernels/cuda_scratch.h tells. The order of every sum
+//    depends on the
 // shape and the GPU model only, never on timing: there are no floating-point atomics.
 #pragma once
 

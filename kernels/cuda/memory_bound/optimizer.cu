@@ -51,7 +51,8 @@ __device__ void store_four(T* to, const float (&values)[4]) {
   }
 }
 
-// The four moments, first or second, of the thread's elements. Those in bf16 take the random numbers.
+// The four moments, first or second, of the thread's elements. Those in bf16 take the random
+// numbers.
 __device__ void store_moments(float* to, const float (&values)[4], const uint32_t (&)[4]) {
   store_four(to, values);
 }
@@ -63,8 +64,8 @@ __device__ void store_moments(bf16* to, const float (&values)[4], const uint32_t
   *reinterpret_cast<uint2*>(to) = make_uint2(bits[0] | bits[1] << 16, bits[2] | bits[3] << 16);
 }
 
-// --- masters of bf16 weights (split_master.h): `remainder` is that of the block, `thread` has elements
-// 4 * thread to 4 * thread + 3 of it ---
+// --- masters of bf16 weights (split_master.h): `remainder` is that of the block, `thread` has
+// elements 4 * thread to 4 * thread + 3 of it ---
 
 __device__ void load_masters(const bf16* param, const uint8_t* remainder, int thread,
                              float (&masters)[4]) {

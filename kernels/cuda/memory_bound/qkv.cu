@@ -1,6 +1,7 @@
 // What becomes of queries, keys and values before attention: rotary positions, and keys and values
-// that a group of queries shares; and the backward of both. A thread has 16 bytes of an output, or of
-// both elements of its pairs; where heads are no multiples of 16 bytes, it has one element or pair.
+// that a group of queries shares; and the backward of both. A thread has 16 bytes of an output, or
+// of both elements of its pairs; where heads are no multiples of 16 bytes, it has one element or
+// pair.
 #include "kernels/cuda/device/context.h"
 #include "kernels/cuda/device/device.cuh"
 #include "kernels/cuda/device/pieces.cuh"

@@ -1,8 +1,9 @@
 // A product on Hopper whose results go through GELU, or its derivative, on their way to memory.
 //
-// Blocks stay on their multiprocessors and take tiles of 128 x 256 results as long as there are any. Two warpgroups
-// multiply; they leave the rounded results in shared memory and go on with the next tile. Three warps
-// of the third warpgroup finish them meanwhile, and its fourth warp starts the copies of the factors.
+// Blocks stay on their multiprocessors and take tiles of 128 x 256 results as long as there are
+// any. Two warpgroups multiply; they leave the rounded results in shared memory and go on with the
+// next tile. Three warps of the third warpgroup finish them meanwhile, and its fourth warp starts
+// the copies of the factors.
 #pragma once
 
 #include "kernels/cuda/products/product_tiles.cuh"
@@ -13,8 +14,9 @@ namespace weft::cuda::products {
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-// Copies the factors' tiles to the stages; one thread does all of it. In the cluster's first block it also draws tiles:
-// the next one when a tile begins. It announces it in the middle of the tile, when the counter has long answered.
+// Copies the factors' tiles to the stages; one thread does all of it. In the cluster's first block
+// it also draws tiles: the next one when a tile begins. It announces it in the middle of the tile,
+// when the counter has long answered.
 template <typename Element, bool kBackward>
 __device__ inline void load_stages(const Args& args, const ProductMemory& memory,
                                    const CUtensorMap& left_map, const CUtensorMap& right_map,
@@ -28,8 +30,9 @@ __device__ inline void load_stages(const Args& args, const ProductMemory& memory
       wait_barrier(memory.empty(step), memory.phase(step) ^ 1);
       const uint32_t full = memory.full(step);
       if (!kBackward && k == 0) {
-        // The bias of tile t overwrites that of tile t-2. Its last readers are done, because the stage that is filled
-        // here was released during tile t-1, which needs at least kStages steps (kMinTerms).
+        // The bias of tile t overwrites that of tile t-2. Its last readers are done, because the
+        // stage that is filled here was released during tile t-1, which needs at least kStages
+        // steps (kMinTerms).
         memory.bias_reads(tiles.count()).require(tiles.count() / 2 * 128 * kGroups);
         const int num_bytes = min(kTileN, args.N - at.column) * 2;
         expect_bytes(full, kStageBytes + num_bytes);
@@ -66,8 +69,8 @@ __device__ inline void load_stages(const Args& args, const ProductMemory& memory
 template <typename Element, bool kBackward>
 __device__ inline void multiply_tiles(const Args& args, const ProductMemory& memory, int group) {
   const int lane = threadIdx.x & 31, warp = threadIdx.x / 32 % 4;
-  // A stage is free when no warpgroup of the cluster reads it any more. The first warp speaks for its warpgroup, whose
-  // products need all of its warps (wgmma.cuh).
+  // A stage is free when no warpgroup of the cluster reads it any more. The first warp speaks for
+  // its warpgroup, whose products need all of its warps (wgmma.cuh).
   const auto release = [&](int step) {
     if (warp == 0 && lane < kCluster) arrive_in_cluster(memory.empty(step), lane);
   };
@@ -77,7 +80,8 @@ __device__ inline void multiply_tiles(const Args& args, const ProductMemory& mem
     for (int k = 0; k < args.num_steps; ++k, ++step) {
       wait_barrier(memory.full(step), memory.phase(step));
       wgmma_fence();
-      // A matrix descriptor has no room for the block's rank in the cluster, which a shared address begins with.
+      // A matrix descriptor has no room for the block's rank in the cluster, which a shared address
+      // begins with.
       constexpr uint32_t kOffsetMask = (1U << 18) - 1;
       const PanelTile<kTileK, 64> left{(memory.left(step) & kOffsetMask) +
                                        group * PanelTile<kTileK, 64>::kBytes};
@@ -141,8 +145,8 @@ __global__ void __launch_bounds__(kThreads, 1)
     memory.init_barriers();
   }
   sync_cluster();
-  // The warpgroups that multiply take registers from the third one: of the 168 that each thread has at
-  // launch, 64,512 in all, they take 2 x 128 x 192, and it keeps 128 x 120.
+  // The warpgroups that multiply take registers from the third one: of the 168 that each thread has
+  // at launch, 64,512 in all, they take 2 x 128 x 192, and it keeps 128 x 120.
   if (group < kGroups) {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 192;");
     multiply_tiles<Element, kBackward>(args, memory, group);

@@ -11,8 +11,9 @@
 
 namespace weft::cuda::products {
 
-// A tile's bias lies where that of two tiles before lay, and is loaded with the tile's first stage. So that stage must have
-// been released in the tile between: a tile has at least as many steps as there are stages.
+// A tile's bias lies where that of two tiles before lay, and is loaded with the tile's first stage.
+// So that stage must have been released in the tile between: a tile has at least as many steps as
+// there are stages.
 constexpr int kMinTerms = 4 * kTileK;
 static_assert(kMinTerms >= kStages * kTileK);
 

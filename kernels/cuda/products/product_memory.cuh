@@ -1,10 +1,12 @@
-// The shared memory of a product on Hopper, and the barriers with which its warps hand tiles to each other:
+// The shared memory of a product on Hopper, and the barriers with which its warps hand tiles to
+// each other:
 //
-//   loading warp -> stages (tiles of both factors) -> multiplying warpgroups -> results -> writing warps
+//   loading warp -> stages (tiles of both factors) -> multiplying warpgroups -> results -> writing
+//   warps
 //
-// Two blocks form a cluster. Their tiles of the results lie one below the other, so they need the same tile
-// of the right factor: each copies half of it into both blocks' memory ("multicast"). The first block's loading
-// warp tells all warps of both blocks which tiles these are.
+// Two blocks form a cluster. Their tiles of the results lie one below the other, so they need the
+// same tile of the right factor: each copies half of it into both blocks' memory ("multicast"). The
+// first block's loading warp tells all warps of both blocks which tiles these are.
 #pragma once
 
 #include "kernels/cuda/device/order_checks.cuh"
@@ -22,14 +24,16 @@ constexpr int kThreads = 128 * (kGroups + 1);
 
 constexpr int kLeftBytes = kTileM * kTileK * 2, kRightBytes = kTileN * kTileK * 2;
 constexpr int kStageBytes = kLeftBytes + kRightBytes;
-// Rows of results are 16 bytes apart from a multiple of 128, so that the rows of a matrix of 8 x 8 lie in different banks.
+// Rows of results are 16 bytes apart from a multiple of 128, so that the rows of a matrix of 8 x 8
+// lie in different banks.
 constexpr int kResultRowBytes = kTileN * 2 + 16;
 constexpr int kResultBytes = 64 * kResultRowBytes;
 constexpr int kBiasBytes = kTileN * 2;
-// Places for announced tiles. While one tile is loaded the next is announced; multiplying warps may still be at the tile
-// before these two, and writing warps at the tile before that.
+// Places for announced tiles. While one tile is loaded the next is announced; multiplying warps may
+// still be at the tile before these two, and writing warps at the tile before that.
 constexpr int kAnnounced = 4;
-// Threads of a block that read each origin: those that multiply, those that write and one that loads.
+// Threads of a block that read each origin: those that multiply, those that write and one that
+// loads.
 constexpr int kTileReaders = 128 * kGroups + 32 * kWriters + 1;
 // Backward: each writing warp fetches rows of `pre` ahead.
 constexpr int kAheadRows = 8, kAheadRowBytes = kTileN * 2;
@@ -112,9 +116,9 @@ __device__ inline void sync_cluster() {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
-// Arrives at the barrier that lies at the same place in the memory of the cluster's block `rank`. The plain form does:
-// what it orders are reads by products that are complete. (`.release.cluster` becomes a fence for the
-// whole GPU in each step, which made products take a third longer.)
+// Arrives at the barrier that lies at the same place in the memory of the cluster's block `rank`.
+// The plain form does: what it orders are reads by products that are complete. (`.release.cluster`
+// becomes a fence for the whole GPU in each step, which made products take a third longer.)
 __device__ inline void arrive_in_cluster(uint32_t barrier, int rank) {
   asm volatile(
       "{ .reg .b32 remote; mapa.shared::cluster.u32 remote, %0, %1; "

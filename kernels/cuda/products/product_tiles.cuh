@@ -1,7 +1,7 @@
 // A product's arguments, and how its clusters of blocks take the tiles of the results.
 //
-// Clusters draw tiles from a counter in device memory. So a cluster that begins late, because other kernels hold its
-// multiprocessors (collectives do), leaves tiles to those that run.
+// Clusters draw tiles from a counter in device memory. So a cluster that begins late, because other
+// kernels hold its multiprocessors (collectives do), leaves tiles to those that run.
 #pragma once
 
 #include "kernels/cuda/hopper/warpgroup.cuh"
@@ -33,15 +33,16 @@ struct Origin {
   int row, column;
 };
 
-// Draws the number of a tile. Each cluster draws once more than it gets tiles, so after the last draw of all the counter
-// is 0 again, for the next product.
+// Draws the number of a tile. Each cluster draws once more than it gets tiles, so after the last
+// draw of all the counter is 0 again, for the next product.
 __device__ inline int draw_tile(const Args& args) {
   const uint32_t num_draws = args.num_tiles() + gridDim.x / kCluster;
   return static_cast<int>(atomicInc(args.tile_counter, num_draws - 1));
 }
 
-// Returns where the first block's part of a drawn tile begins. Clusters that run side by side walk through `walk_rows` rows
-// of tiles, column after column, so that they share rows of the left factor and columns of the right one in L2.
+// Returns where the first block's part of a drawn tile begins. Clusters that run side by side walk
+// through `walk_rows` rows of tiles, column after column, so that they share rows of the left
+// factor and columns of the right one in L2.
 __device__ inline Origin origin_of(const Args& args, int drawn) {
   if (drawn >= args.num_tiles()) return {-kCluster * kTileM, 0};
   const int walk_tiles = args.walk_rows * args.num_columns();
@@ -51,8 +52,8 @@ __device__ inline Origin origin_of(const Args& args, int drawn) {
   return {(first + in_walk % height) * kCluster * kTileM, in_walk / height * kTileN};
 }
 
-// Tells both blocks where their parts of the cluster's tile `tile` begin; a cluster's tiles are counted from 0. The bytes
-// count towards the barrier beside them, so remote memory needs no fence.
+// Tells both blocks where their parts of the cluster's tile `tile` begin; a cluster's tiles are
+// counted from 0. The bytes count towards the barrier beside them, so remote memory needs no fence.
 __device__ inline void announce_tile(const ProductMemory& memory, int tile, Origin at) {
 #pragma unroll
   for (int rank = 0; rank < kCluster; ++rank) {

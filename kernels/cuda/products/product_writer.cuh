@@ -1,5 +1,5 @@
-// The part of a product on Hopper that takes finished tiles from shared memory, computes GELU or its derivative, and
-// writes the results: three warps, each with two rows at a time.
+// The part of a product on Hopper that takes finished tiles from shared memory, computes GELU or
+// its derivative, and writes the results: three warps, each with two rows at a time.
 #pragma once
 
 #include "kernels/cuda/device/gelu.cuh"
@@ -38,9 +38,10 @@ __device__ inline float2 unpack_pair(uint32_t word) {
   }
 }
 
-// One lane's part of the writing: 8 columns of each row. A warp takes every third piece of two rows. Its pointers
-// move from piece to piece, and nothing branches between the rows of a piece, because three warps do the arithmetic of
-// a whole tile while the next one is multiplied, and products with few terms wait for them.
+// One lane's part of the writing: 8 columns of each row. A warp takes every third piece of two
+// rows. Its pointers move from piece to piece, and nothing branches between the rows of a piece,
+// because three warps do the arithmetic of a whole tile while the next one is multiplied, and
+// products with few terms wait for them.
 template <typename Element, bool kBackward>
 class Writer {
  public:
@@ -58,7 +59,8 @@ class Writer {
     num_ahead_ = num_rows_;
   }
 
-  // Starts fetching the warp's next piece of `pre`. What lies beyond the matrix or the tile is not read, but 0.
+  // Starts fetching the warp's next piece of `pre`. What lies beyond the matrix or the tile is not
+  // read, but 0.
   __device__ void fetch(int slot) {
 #pragma unroll
     for (int j = 0; j < kRows; ++j)
@@ -104,8 +106,9 @@ class Writer {
     num_rows_ -= kStep;
   }
 
-  // Adds the sums of the three warps, in their order, and stores those of the tile's 128 rows. The memory of the
-  // rows ahead serves for it: no copy is on its way between two tiles, and the barriers order the others' accesses.
+  // Adds the sums of the three warps, in their order, and stores those of the tile's 128 rows. The
+  // memory of the rows ahead serves for it: no copy is on its way between two tiles, and the
+  // barriers order the others' accesses.
   __device__ void store_sums(const Args& args, Origin at) const {
     const uint32_t own = memory_.ahead(warp_) + lane_ * 32;
     store_floats(own, sums_[0], sums_[1], sums_[2], sums_[3]);
@@ -164,7 +167,8 @@ __device__ inline void write_tiles(const Args& args, const ProductMemory& memory
 #pragma unroll
       for (int slot = 0; slot < kAhead; ++slot) writer.fetch(slot);
     }
-    // Both warpgroups end together. Asking only before the second one's rows would cost a test for each piece.
+    // Both warpgroups end together. Asking only before the second one's rows would cost a test for
+    // each piece.
     static_assert(kGroups == 2);
     wait_barrier(memory.results_full(0), phase);
     wait_barrier(memory.results_full(1), phase);
@@ -185,8 +189,8 @@ __device__ inline void write_tiles(const Args& args, const ProductMemory& memory
         if (leader) arrive(memory.results_empty(0));
       }
     }
-    // Copies beyond the tile only write zeros; these must not come after the next tile's, nor after the sums, which lie
-    // where other lanes' copies go.
+    // Copies beyond the tile only write zeros; these must not come after the next tile's, nor after
+    // the sums, which lie where other lanes' copies go.
     if constexpr (kBackward) wait_copies<0>();
     __syncwarp();
     if (leader) arrive(memory.results_empty(1));

@@ -19,8 +19,8 @@ namespace weft::cuda::products {
   asm volatile("{ .reg .pred p; setp.ne.b32 p, %130, 0; wgmma.mma_async.sync.aligned.m64n256k16.f32." type "." type " " WEFT_SUMS256 \
                ", %128, %129, p, 1, 1, 0, " transposed "; }" : WEFT_TILES16(0), WEFT_TILES16(16) : "l"(a), "l"(b), "r"(accumulate))
 
-// d (64, 256) = or += a (64, 16) * b. Rows of a are contiguous in shared memory; b is (256, 16)^T with contiguous rows, or
-// with kRowsOfTerms (16, 256) with contiguous rows.
+// d (64, 256) = or += a (64, 16) * b. Rows of a are contiguous in shared memory; b is (256, 16)^T
+// with contiguous rows, or with kRowsOfTerms (16, 256) with contiguous rows.
 template <typename Element, bool kRowsOfTerms>
 __device__ inline void wgmma_wide(float (&d)[32][4], uint64_t a, uint64_t b, int accumulate) {
   if constexpr (kIsFp16<Element> && kRowsOfTerms) WEFT_MULTIPLY("f16", "1");

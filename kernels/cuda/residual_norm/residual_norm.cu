@@ -1,9 +1,10 @@
-// The residual stream: a branch's bias, its dropout, the sum, and the LayerNorm or RMSNorm after it.
+// The residual stream: a branch's bias, its dropout, the sum, and the LayerNorm or RMSNorm after
+// it.
 //
 // Forward reads its inputs once and writes its outputs once: the row stays in registers, in its
 // storage type, between the mean, the variance around that mean, and the result. A row of up to 256
-// 16-byte vectors of the stream belongs to a warp, so that it needs no barrier. A longer one belongs to
-// a block with few vectors per thread.
+// 16-byte vectors of the stream belongs to a warp, so that it needs no barrier. A longer one
+// belongs to a block with few vectors per thread.
 #include "kernels/cuda/device/context.h"
 #include "kernels/cuda/memory_bound/fp8.cuh"
 #include "kernels/cuda/residual_norm/residual_norm.cuh"

@@ -1,7 +1,7 @@
 // Backward of the residual norm. A kernel reads its inputs once, as forward's does, except for rows
-// beyond 8192 columns in 16 bits or 4096 in fp32, whose dnormed and inp it reads twice. It also sums
-// dweight, dbias and the gradient of the branch's bias over the rows of a block in registers; a second
-// kernel adds the blocks' sums in order.
+// beyond 8192 columns in 16 bits or 4096 in fp32, whose dnormed and inp it reads twice. It also
+// sums dweight, dbias and the gradient of the branch's bias over the rows of a block in registers;
+// a second kernel adds the blocks' sums in order.
 #include "kernels/cuda/device/context.h"
 #include "kernels/cuda/memory_bound/kernels.h"
 #include "kernels/cuda/residual_norm/residual_norm_backward_layout.cuh"

@@ -1,6 +1,6 @@
-// The kernels of the residual norm's backward pass, one for each layout. A row belongs to a group of
-// warps. A thread has the same few columns of all rows of its group, and holds their sums over those
-// rows in registers.
+// The kernels of the residual norm's backward pass, one for each layout. A row belongs to a group
+// of warps. A thread has the same few columns of all rows of its group, and holds their sums over
+// those rows in registers.
 #pragma once
 
 #include "kernels/cuda/device/shared_memory.h"
@@ -16,8 +16,8 @@ struct RowStatistics {
         rstd(row >= args.N ? 0.0F : args.rstd[row]) {}
 };
 
-// Sums one or two values over the lanes of a warp. Of two values, the lower half of the lanes gets the
-// first one's sum, and the upper half the second one's.
+// Sums one or two values over the lanes of a warp. Of two values, the lower half of the lanes gets
+// the first one's sum, and the upper half the second one's.
 template <int kCount>
 __device__ inline float warp_sums(const float (&values)[kCount]) {
   static_assert(kCount <= 2);
@@ -33,9 +33,9 @@ __device__ inline float warp_sums(const float (&values)[kCount]) {
   return sum;
 }
 
-// Sums one or two values over the threads of a group; every thread gets the sums. `shared` has a place
-// for each warp of the group. One barrier suffices if calls alternate between two such arrays, because
-// no thread writes then where others still read.
+// Sums one or two values over the threads of a group; every thread gets the sums. `shared` has a
+// place for each warp of the group. One barrier suffices if calls alternate between two such
+// arrays, because no thread writes then where others still read.
 template <int kCount>
 __device__ inline void group_sum(float (&values)[kCount], float (*shared)[kCount], int barrier,
                                  int group_threads, int thread) {
@@ -52,8 +52,8 @@ __device__ inline void group_sum(float (&values)[kCount], float (*shared)[kCount
   for (int i = 0; i < kCount; ++i) values[i] = __shfl_sync(0xffffffffu, total, i);
 }
 
-// Adds the columns' sums of a block's groups, one group after the other, always in the same order, and
-// stores them. `shared` has kSize numbers for each thread of a group.
+// Adds the columns' sums of a block's groups, one group after the other, always in the same order,
+// and stores them. `shared` has kSize numbers for each thread of a group.
 template <int kSums, int kVecs, int kSize, typename Inputs>
 __device__ inline void store_column_sums(float (&sums)[kSums][kVecs][kSize], const Inputs& inputs,
                                          float* shared, float* partials, int C, int group,

@@ -1,10 +1,11 @@
-// The scale on which the measures of a range's pieces become z-scores (text_anomaly.h), in memory that does not
-// grow with the range.
+// The scale on which the measures of a range's pieces become z-scores (text_anomaly.h), in memory
+// that does not grow with the range.
 //
-// The median and the median distance of each measure are read from a histogram of all pieces, so that one pass
-// over the texts is enough and no piece is kept. A bin is 1/2^18 of the measure's scale (shares: 1, compressed
-// size: 2, rarity: 64 bits), below a thousandth of the least deviation that counts, and stands for the first
-// value that fell into it: a range whose pieces do not share bins has its exact medians.
+// The median and the median distance of each measure are read from a histogram of all pieces, so
+// that one pass over the texts is enough and no piece is kept. A bin is 1/2^18 of the measure's
+// scale (shares: 1, compressed size: 2, rarity: 64 bits), below a thousandth of the least deviation
+// that counts, and stands for the first value that fell into it: a range whose pieces do not share
+// bins has its exact medians.
 #pragma once
 
 #include <array>

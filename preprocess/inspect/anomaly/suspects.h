@@ -1,9 +1,10 @@
-// The most suspicious documents of a range, kept while its pieces pass by: memory for a few pieces of each
-// document that may be shown, whatever the length of the range.
+// The most suspicious documents of a range, kept while its pieces pass by: memory for a few pieces
+// of each document that may be shown, whatever the length of the range.
 //
-// The scores are known only when all pieces have been seen. But the score of a document is made by one measure
-// of one piece, on one side of the median. If it is among the K largest scores, this value is among the K most
-// extreme ones of that measure on that side. So the K most extreme documents of each are kept.
+// The scores are known only when all pieces have been seen. But the score of a document is made by
+// one measure of one piece, on one side of the median. If it is among the K largest scores, this
+// value is among the K most extreme ones of that measure on that side. So the K most extreme
+// documents of each are kept.
 #pragma once
 
 #include <array>
@@ -43,8 +44,8 @@ class SuspectSearch {
   explicit SuspectSearch(int64_t num_kept);
   // Takes the pieces in the order of the run. Readers must outlive the search.
   void add(const MeasuredPiece& piece);
-  // Returns the `num_kept` documents with the largest scores, the largest first. Of equal scores the one that
-  // the run took first counts as larger.
+  // Returns the `num_kept` documents with the largest scores, the largest first. Of equal scores
+  // the one that the run took first counts as larger.
   std::vector<Suspect> ranked(const AnomalyScale& scale) const;
 
  private:

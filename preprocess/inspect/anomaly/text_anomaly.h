@@ -1,5 +1,5 @@
-// Rates how unlike the rest of its range a text is, whatever its language: what stands out among the documents
-// that a run took before a spike of its loss.
+// Rates how unlike the rest of its range a text is, whatever its language: what stands out among
+// the documents that a run took before a spike of its loss.
 //
 // Four measures are taken of each piece of a document:
 //   repeated characters   share of characters that equal the one before them
@@ -7,11 +7,11 @@
 //   compressed size       bytes of zlib's fastest level for each byte of text
 //   rarity                mean of -log2 of the tokens' shares in the range: bits a token
 //
-// Each becomes a robust z-score against all pieces of the range: its distance from the median, in units of
-// 1.4826 times the median distance (which is the standard deviation of a normal distribution) or of a
-// floor, where nearly all pieces are alike. Repetition counts only above the median, the others on both
-// sides: text that hardly compresses is noise, and tokens that are all common are repetition. The score
-// of a piece is its largest z-score (anomaly_scale.h).
+// Each becomes a robust z-score against all pieces of the range: its distance from the median, in
+// units of 1.4826 times the median distance (which is the standard deviation of a normal
+// distribution) or of a floor, where nearly all pieces are alike. Repetition counts only above the
+// median, the others on both sides: text that hardly compresses is noise, and tokens that are all
+// common are repetition. The score of a piece is its largest z-score (anomaly_scale.h).
 #pragma once
 
 #include <array>

@@ -27,8 +27,8 @@ void add_source(nlohmann::ordered_json& json, const std::optional<SourceMap>& so
                 int64_t document_idx);
 
 // "iteration 30, rank 1, micro-batch 4, slot 0", as far as it is known.
-// Tells people that an iteration behind `last_trained` is still to come. Returns true if it is; nothing is known of runs
-// that do not tell how far they have come.
+// Tells people that an iteration behind `last_trained` is still to come. Returns true if it is;
+// nothing is known of runs that do not tell how far they have come.
 bool print_if_to_come(int64_t iteration, std::optional<int64_t> last_trained);
 
 std::string describe(const SamplePlace& place);

@@ -1,5 +1,5 @@
-// The options by which the commands of weft-data inspect are told of a training run: its folder, or all
-// that decides what it reads.
+// The options by which the commands of weft-data inspect are told of a training run: its folder, or
+// all that decides what it reads.
 #pragma once
 
 #include <array>
@@ -22,11 +22,11 @@ struct RunOptions {
   void declare(OptionSet& options);
   // `needs_batch`: the command does not work without --global-batch-size.
   void validate(OptionSet& options, bool needs_batch) const;
-  // Reads the run, which may go on meanwhile: call it once. Arguments that are given by hand are a run that was never
-  // resumed. Throws as read_run() and read_run_of_checkpoint().
+  // Reads the run, which may go on meanwhile: call it once. Arguments that are given by hand are a
+  // run that was never resumed. Throws as read_run() and read_run_of_checkpoint().
   RunTimeline read() const;
-  // The given vocabulary, else that of the run or the dataset, with a message where there is none. It is
-  // loaded once: a range of iterations has many stretches.
+  // The given vocabulary, else that of the run or the dataset, with a message where there is none.
+  // It is loaded once: a range of iterations has many stretches.
   std::shared_ptr<const Vocabulary> find_vocabulary_of(const RunSegment& segment,
                                                        const std::filesystem::path& prefix) const;
 

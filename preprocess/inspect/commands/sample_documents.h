@@ -14,14 +14,14 @@ namespace weft {
 
 class SampleDocuments {
  public:
-  // `samples` and `names`, those of the run's datasets, must outlive it. `vocabulary` may be null: no text is shown
-  // then.
+  // `samples` and `names`, those of the run's datasets, must outlive it. `vocabulary` may be null:
+  // no text is shown then.
   SampleDocuments(const TakenSamples& samples, std::shared_ptr<const Vocabulary> vocabulary,
                   const DatasetNames& names)
       : samples_(samples), vocabulary_(std::move(vocabulary)), names_(names) {}
 
-  // Returns the documents of a sample, those with most tokens first, each with its source, and how the
-  // first one begins; on one line, safe to print.
+  // Returns the documents of a sample, those with most tokens first, each with its source, and how
+  // the first one begins; on one line, safe to print.
   std::string line_of(int64_t sample_idx);
   struct Document {
     std::string prefix;  // of its dataset, in the first spelling that the run has

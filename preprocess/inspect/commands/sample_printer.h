@@ -1,4 +1,5 @@
-// Prints samples, each with the documents that it is made of, as text, JSON lines or a page of HTML.
+// Prints samples, each with the documents that it is made of, as text, JSON lines or a page of
+// HTML.
 #pragma once
 
 #include <memory>
@@ -17,8 +18,8 @@ namespace weft {
 enum class SampleFormat { kText, kJsonl, kHtml };
 void declare_sample_format(OptionSet& options, SampleFormat& format);
 
-// Print the begin and the end of an HTML page around the samples, which loads nothing from elsewhere; the
-// other formats have none. `title` is escaped here.
+// Print the begin and the end of an HTML page around the samples, which loads nothing from
+// elsewhere; the other formats have none. `title` is escaped here.
 void print_page_head(SampleFormat format, const std::string& title);
 void print_page_end(SampleFormat format);
 
@@ -33,8 +34,9 @@ struct LossNote {
 
 class SamplePrinter {
  public:
-  // `samples` must outlive it. `vocabulary` may be null: the text is then left out. `has_several_datasets`: parts of
-  // the run read several, of which a document alone does not name one.
+  // `samples` must outlive it. `vocabulary` may be null: the text is then left out.
+  // `has_several_datasets`: parts of the run read several, of which a document alone does not name
+  // one.
   SamplePrinter(SampleFormat format, const TakenSamples& samples, std::string split_name,
                 std::shared_ptr<const Vocabulary> vocabulary, bool has_several_datasets)
       : format_(format),

@@ -126,8 +126,8 @@ const TakenSamples& SampleSelection::find_samples(RunSamples& samples, Stretch& 
   const bool is_whole_evaluation = stretch.segment->order.full_validation &&
                                    split.split == Split::kValid && sample_range_.empty();
   if (is_whole_evaluation) stretch.last = std::min(stretch.last, taken->dataset().end());
-  // Evaluations go on where those before a resumption ended, also where their later number asks for fewer samples:
-  // they take what the dataset has.
+  // Evaluations go on where those before a resumption ended, also where their later number asks for
+  // fewer samples: they take what the dataset has.
   if (split.split == Split::kValid && sample_range_.empty()) end = taken->dataset().end();
   if (taken->are_whole()) end = std::min(end, taken->dataset().end());
   if (stretch.last <= end && taken->row(stretch.last - 1).sample < taken->dataset().end())

@@ -1,5 +1,5 @@
-// weft-data inspect samples shows what a training run saw: datasets, documents, token ranges, ids and
-// text.
+// weft-data inspect samples shows what a training run saw: datasets, documents, token ranges, ids
+// and text.
 #include <fmt/format.h>
 
 #include <map>

@@ -1,5 +1,5 @@
-// weft-data inspect spikes finds the iterations of a run whose loss or gradient norm jumps, and names the
-// samples and documents that carry each jump.
+// weft-data inspect spikes finds the iterations of a run whose loss or gradient norm jumps, and
+// names the samples and documents that carry each jump.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -134,7 +134,8 @@ class InspectSpikesCommand final : public Command {
                         : ""));
   }
 
-  // A jump about which something cannot be known does not hide the others: `code` gets its exit code.
+  // A jump about which something cannot be known does not hide the others: `code` gets its exit
+  // code.
   Finding finding_of(const RunLosses& run, RunDocuments& documents, const Spike& spike,
                      ExitCode& code) const {
     Finding finding{.spike = spike, .suspects = {}, .unknown = {}};
@@ -151,7 +152,8 @@ class InspectSpikesCommand final : public Command {
     return finding;
   }
 
-  // Returns the samples that stand out. The documents of others are not named, as --unsee would mask all that are.
+  // Returns the samples that stand out. The documents of others are not named, as --unsee would
+  // mask all that are.
   std::vector<JudgedSample> shown_of(const Suspects& suspects) const {
     std::vector<JudgedSample> shown;
     if (!suspects.stand_out) return shown;
@@ -164,8 +166,9 @@ class InspectSpikesCommand final : public Command {
 
   using DocumentsBySample = std::map<int64_t, std::vector<SampleDocuments::Document>>;
 
-  // One line for the fewest documents that all samples which stand out have in common, by the greedy rule: the
-  // one in most of them, then the one in most of the rest. A harmless neighbour in a sample is left out.
+  // One line for the fewest documents that all samples which stand out have in common, by the
+  // greedy rule: the one in most of them, then the one in most of the rest. A harmless neighbour in
+  // a sample is left out.
   void print_documents(RunDocuments& run, const std::vector<Finding>& findings) const {
     std::map<int64_t, double> losses;  // by sample
     DocumentsBySample rest;

@@ -1,4 +1,5 @@
-// weft-data inspect stats shows which documents stand out among those that some iterations of a run took.
+// weft-data inspect stats shows which documents stand out among those that some iterations of a run
+// took.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -160,8 +161,8 @@ class InspectStatsCommand final : public Command {
     return pieces;
   }
 
-  // Counts the pieces of these documents in the range. It reads no tokens, so that it takes a small part of the
-  // time of measuring.
+  // Counts the pieces of these documents in the range. It reads no tokens, so that it takes a small
+  // part of the time of measuring.
   void count_pieces(const std::vector<Stretch>& stretches,
                     const std::vector<const TakenSamples*>& datasets,
                     std::vector<Suspect>& suspects) {

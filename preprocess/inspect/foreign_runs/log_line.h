@@ -1,5 +1,6 @@
-// Lines of a training log, as people paste them: those of Megatron-LM (2021 and 2024), Megatron-DeepSpeed, GPT-NeoX and
-// NeMo, with or without what srun -l, torchrun or a time stamp put before them.
+// Lines of a training log, as people paste them: those of Megatron-LM (2021 and 2024),
+// Megatron-DeepSpeed, GPT-NeoX and NeMo, with or without what srun -l, torchrun or a time stamp put
+// before them.
 //
 //    1:  iteration      200/    1000 | consumed samples:          800 | ... | global batch size:     4 | ...
 //   [2024-07-16 22:14:01] iteration        1/  508626 | consumed samples:          288 | ...
@@ -23,15 +24,17 @@ struct LogLine {
   std::optional<int64_t> global_batch_size;  // of the iteration
   std::optional<int64_t>
       consumed_tokens;  // after the iteration; only Megatron-DeepSpeed prints them
-  // The iterations that the run was to have. NeMo's number stays unknown: it is that of the run or of an epoch, and
-  // counted from 0 or from 1, by its version (nemo/lightning/pytorch/callbacks/progress_printer.py).
+  // The iterations that the run was to have. NeMo's number stays unknown: it is that of the run or
+  // of an epoch, and counted from 0 or from 1, by its version
+  // (nemo/lightning/pytorch/callbacks/progress_printer.py).
   std::optional<int64_t> num_iterations;
 
   bool operator==(const LogLine&) const = default;
 };
 
-// Returns what the lines of `text` tell that are of an iteration or of a validation after one. Lines that
-// are broken by a terminal or a mail are not put together again: numbers that are missing stay so.
+// Returns what the lines of `text` tell that are of an iteration or of a validation after one.
+// Lines that are broken by a terminal or a mail are not put together again: numbers that are
+// missing stay so.
 std::vector<LogLine> parse_log_lines(std::string_view text);
 
 }  // namespace weft

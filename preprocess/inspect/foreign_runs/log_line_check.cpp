@@ -27,8 +27,8 @@ int64_t tokens_after(const Stretch& stretch) {
   return tokens + (stretch.last - samples) * segment.order.seq_length;
 }
 
-// A run without a batch size is told by its --train-samples alone. Where all batches are as large as the line's, its
-// number of iterations follows from these.
+// A run without a batch size is told by its --train-samples alone. Where all batches are as large
+// as the line's, its number of iterations follows from these.
 void check_iterations_by_samples(const LogLine& line, const Stretch& stretch) {
   const int64_t num_samples = stretch.segment->order.train_samples.value_or(0);
   if (!line.global_batch_size || *line.global_batch_size == 0) return;

@@ -23,8 +23,9 @@ using Values = std::vector<std::string>;
 
 constexpr std::string_view kWeightedSplits[] = {"train_weighted_split_", "valid_weighted_split_",
                                                 "test_weighted_split_"};
-// With any of these a run takes samples that are not computed here. Others that look like it change none:
-// repeated_dataloader begins anew behind the last sample, which no run reaches, and sample_rate is of images.
+// With any of these a run takes samples that are not computed here. Others that look like it change
+// none: repeated_dataloader begins anew behind the last sample, which no run reaches, and
+// sample_rate is of images.
 constexpr std::string_view kUnknown[] = {
     "mock_data",
     "fim_data",
@@ -196,8 +197,8 @@ void add_deepspeed_file(const Arguments& arguments, Json& json) {
   }
 }
 
-// Returns the groups of datasets of one split, "NAME: WEIGHT BEGIN:END PREFIX, ...". The program replaces them by lists of
-// what each is made of before it prints its arguments.
+// Returns the groups of datasets of one split, "NAME: WEIGHT BEGIN:END PREFIX, ...". The program
+// replaces them by lists of what each is made of before it prints its arguments.
 Values weighted_splits(const Arguments& arguments, const std::string& begin) {
   const Values* paths = find(arguments, begin + "paths");
   if (!paths) return {};

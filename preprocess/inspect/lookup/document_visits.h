@@ -31,8 +31,8 @@ struct Visit {
 // Sequences by the prefix of their dataset, as DatasetReader::prefix() gives it.
 using SequencesByDataset = std::map<std::string, std::vector<int64_t>>;
 
-// Returns every piece of these sequences in the samples [first, last), in the order of the samples and
-// of the tokens within them. Throws std::runtime_error where an index is damaged.
+// Returns every piece of these sequences in the samples [first, last), in the order of the samples
+// and of the tokens within them. Throws std::runtime_error where an index is damaged.
 std::vector<Visit> find_visits(const BlendedDataset& dataset, const SequencesByDataset& sequences,
                                int64_t first, int64_t last, int num_threads);
 

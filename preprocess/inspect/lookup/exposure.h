@@ -14,8 +14,8 @@
 
 namespace weft {
 
-// Sequences of a dataset that training draws from: several ranges where a blend has several shares of
-// one prefix, or a run was resumed with another --split.
+// Sequences of a dataset that training draws from: several ranges where a blend has several shares
+// of one prefix, or a run was resumed with another --split.
 class DrawnSequences {
  public:
   void add(const SequenceRange& range);
@@ -38,8 +38,9 @@ struct DatasetExposure {
   }
 };
 
-// By the prefix of the dataset; where the run spells it in several ways, by the first one. Reads a blend's index
-// once, and with --unsee looks at every sample; datasets that gave nothing stand there with 0.
+// By the prefix of the dataset; where the run spells it in several ways, by the first one. Reads a
+// blend's index once, and with --unsee looks at every sample; datasets that gave nothing stand
+// there with 0.
 std::map<std::string, DatasetExposure> exposure_of_datasets(RunSamples& samples,
                                                             const std::vector<Stretch>& stretches,
                                                             int num_threads);

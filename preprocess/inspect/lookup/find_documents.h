@@ -10,8 +10,9 @@
 
 namespace weft {
 
-// Returns the documents whose text holds a match, ascending. Reads all tokens, on several threads. With a regular expression
-// each thread keeps the text of a whole document, as a match may be as long.
+// Returns the documents whose text holds a match, ascending. Reads all tokens, on several threads.
+// With a regular expression each thread keeps the text of a whole document, as a match may be as
+// long.
 std::vector<int64_t> documents_with(const DatasetReader& reader, const Vocabulary& vocabulary,
                                     const TextPattern& pattern, int num_threads);
 

@@ -11,8 +11,8 @@
 
 namespace weft {
 
-// Thread-safe after construction. Memory: 8 bytes for each number, and a bit for each one between the
-// least and the largest.
+// Thread-safe after construction. Memory: 8 bytes for each number, and a bit for each one between
+// the least and the largest.
 class NumberSet {
  public:
   // `numbers` are not negative, in any order; doubles count once.

@@ -44,8 +44,8 @@ std::vector<OrderDifference> differences_of(const RunSegment& a, const RunSegmen
   return differences;
 }
 
-// Returns whether `earlier` has consumed what `later` begins with when it comes to that iteration: rows of a curriculum
-// follow from it.
+// Returns whether `earlier` has consumed what `later` begins with when it comes to that iteration:
+// rows of a curriculum follow from it.
 bool reaches_begin_of(const RunSegment& earlier, const RunSegment& later) {
   const std::optional<int64_t> consumed =
       batch_sizes_of(earlier.order)
@@ -56,8 +56,8 @@ bool reaches_begin_of(const RunSegment& earlier, const RunSegment& later) {
   return rows && rows->tokens_before(later.resumed.samples) == later.resumed.tokens;
 }
 
-// Returns whether both take the same parts of the same samples where they take samples of the same numbers. Batches may
-// differ in size.
+// Returns whether both take the same parts of the same samples where they take samples of the same
+// numbers. Batches may differ in size.
 bool have_equal_training(const RunSegment& a, const RunSegment& b) {
   for (const OrderDifference& difference : differences_of(a, b)) {
     if (difference.name != "--global-batch-size" && difference.name != "--rampup-batch-size" &&

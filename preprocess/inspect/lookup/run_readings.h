@@ -15,17 +15,17 @@
 
 namespace weft {
 
-// The samples of a run's parts. Orders are built once: parts that a run was resumed in mostly read the
-// same.
+// The samples of a run's parts. Orders are built once: parts that a run was resumed in mostly read
+// the same.
 class RunSamples {
  public:
   // `run` must outlive it. `tell` gets words for people on where indexes come from.
   explicit RunSamples(const RunTimeline& run, std::function<void(const std::string&)> tell = {})
       : run_(run), tell_(std::move(tell)) {}
 
-  // Builds or finds the samples of a split's group as this segment reads them; null for a test split
-  // that gets no share. Throws as build_group() and curriculum_rows_of(), and std::runtime_error if a
-  // dataset is not the one that the segment has read.
+  // Builds or finds the samples of a split's group as this segment reads them; null for a test
+  // split that gets no share. Throws as build_group() and curriculum_rows_of(), and
+  // std::runtime_error if a dataset is not the one that the segment has read.
   const TakenSamples* find(const RunSegment& segment, Split split, const std::string& group);
   const RunTimeline& run() const { return run_; }
 
@@ -51,9 +51,9 @@ struct Reading {
   bool is_unseen = false;  // it had no loss (--unsee)
 };
 
-// Returns every reading of these sequences in the iterations and evaluations of a split: of all its groups,
-// or of the one that is named; in the order of the samples of each part of the run. Throws as
-// RunTimeline::all() and RunSamples.
+// Returns every reading of these sequences in the iterations and evaluations of a split: of all its
+// groups, or of the one that is named; in the order of the samples of each part of the run. Throws
+// as RunTimeline::all() and RunSamples.
 std::vector<Reading> find_readings(RunSamples& samples, const SequencesByDataset& sequences,
                                    Split split, const std::optional<std::string>& group,
                                    int num_threads);

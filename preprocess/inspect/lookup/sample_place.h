@@ -12,8 +12,9 @@ namespace weft {
 struct SamplePlace {
   // Nothing if the batch size is not told, or an evaluation is not known.
   std::optional<int64_t> iteration;
-  // The data-parallel rank that took it, the rank's micro-batch (counted within the iteration, or within
-  // the evaluation), and the slot in that; nothing if the run does not tell the micro-batch size.
+  // The data-parallel rank that took it, the rank's micro-batch (counted within the iteration, or
+  // within the evaluation), and the slot in that; nothing if the run does not tell the micro-batch
+  // size.
   struct Slot {
     int64_t rank = 0, micro_batch = 0, slot = 0;
     bool operator==(const Slot&) const = default;

@@ -12,8 +12,9 @@
 
 namespace weft {
 
-// Calls use(sample_idx, look(sample_idx)) for each sample in [first, last), in order. look() runs on several
-// threads, use() on this one, soon after: results of at most a few thousand samples wait for it.
+// Calls use(sample_idx, look(sample_idx)) for each sample in [first, last), in order. look() runs
+// on several threads, use() on this one, soon after: results of at most a few thousand samples wait
+// for it.
 template <typename Look, typename Use>
 void walk_samples(int64_t first, int64_t last, int num_threads, const Look& look, const Use& use) {
   constexpr int64_t kSamplesPerTask = 16, kTasksPerThread = 32;

@@ -1,5 +1,6 @@
 // Finds the samples that a part of a run takes of a split, by the numbers that its log counts as
-// consumed samples: those of the order, or, with a sequence-length curriculum, the trained pieces of them.
+// consumed samples: those of the order, or, with a sequence-length curriculum, the trained pieces
+// of them.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +17,9 @@
 
 namespace weft {
 
-// Returns the rows of a segment with a curriculum, and nothing for one without. Throws std::runtime_error
-// where its manifest does not tell them, std::invalid_argument for a curriculum that is none.
+// Returns the rows of a segment with a curriculum, and nothing for one without. Throws
+// std::runtime_error where its manifest does not tell them, std::invalid_argument for a curriculum
+// that is none.
 std::optional<CurriculumRows> curriculum_rows_of(const RunSegment& segment);
 
 // Thread-safe after construction.
@@ -60,10 +62,11 @@ class TakenSamples {
       position = end;
     }
   }
-  // Returns the inputs of samples [first, last) together. Those that a reshaping curriculum repeats for
-  // context count once.
+  // Returns the inputs of samples [first, last) together. Those that a reshaping curriculum repeats
+  // for context count once.
   int64_t num_trained_tokens(int64_t first, int64_t last) const;
-  // Returns the first of samples [first, last) that is of the order's sample `sample` or a later one.
+  // Returns the first of samples [first, last) that is of the order's sample `sample` or a later
+  // one.
   int64_t first_from(int64_t sample, int64_t first, int64_t last) const;
 
  private:

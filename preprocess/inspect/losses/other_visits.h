@@ -1,5 +1,5 @@
-// Finds what else a run lost on the documents of a sample: the samples before and behind it that hold tokens of
-// the same documents.
+// Finds what else a run lost on the documents of a sample: the samples before and behind it that
+// hold tokens of the same documents.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // The losses of a run as its folder tells them: of its iterations (metrics.jsonl), of its samples
-// (sample_losses.bin), and which samples an iteration took (run_manifest.json). Where these contradict
-// each other, nothing is told.
+// (sample_losses.bin), and which samples an iteration took (run_manifest.json). Where these
+// contradict each other, nothing is told.
 #pragma once
 
 #include <cstdint>
@@ -25,17 +25,19 @@ class RunLosses {
   // Throws as read_logged_steps(), read_run() and SampleLossReader.
   explicit RunLosses(const std::filesystem::path& run_folder);
 
-  // The steps of metrics.jsonl that this run has trained: those behind the checkpoint it began with.
+  // The steps of metrics.jsonl that this run has trained: those behind the checkpoint it began
+  // with.
   const std::vector<LoggedStep>& steps() const { return steps_; }
   const RunTimeline& timeline() const { return timeline_; }
-  // Returns the judged samples of an iteration; nothing if metrics.jsonl does not tell of it. Throws as
-  // judge_samples() and RunTimeline::check_step().
+  // Returns the judged samples of an iteration; nothing if metrics.jsonl does not tell of it.
+  // Throws as judge_samples() and RunTimeline::check_step().
   std::optional<JudgedBatch> judge(int64_t iteration, const SpikeOptions& options) const;
-  // Returns the samples behind a jump at this iteration of steps(): its own, or those of the one before,
-  // whose update made the weights, if none of its own stands out but some of those do. Throws as judge().
+  // Returns the samples behind a jump at this iteration of steps(): its own, or those of the one
+  // before, whose update made the weights, if none of its own stands out but some of those do.
+  // Throws as judge().
   Suspects suspects_of(int64_t iteration, const SpikeOptions& options) const;
-  // Returns the losses of samples [first, last), as SampleLossReader::read(). Throws LossesNotKept if
-  // the run kept none.
+  // Returns the losses of samples [first, last), as SampleLossReader::read(). Throws LossesNotKept
+  // if the run kept none.
   std::vector<std::optional<SampleLoss>> read(int64_t first, int64_t last) const;
 
  private:

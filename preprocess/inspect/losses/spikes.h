@@ -22,8 +22,8 @@ inline constexpr int64_t kFewestBefore = 10;
 
 struct Spike {
   LoggedStep step;
-  // These say what was usual before, and by how much the step differs. The gradient norm is compared by its
-  // logarithm: its distribution has a long tail.
+  // These say what was usual before, and by how much the step differs. The gradient norm is
+  // compared by its logarithm: its distribution has a long tail.
   double usual_loss = 0, loss_z = 0, usual_grad_norm = 0, grad_norm_z = 0;
 
   double z() const;  // the larger one
@@ -37,8 +37,9 @@ std::vector<Spike> find_spikes(const std::vector<LoggedStep>& steps, const Spike
 struct JudgedSample {
   int64_t sample = 0;
   double loss = 0, z = 0;
-  // Its part of the iteration's jump above the usual loss of iterations, if the loss jumps (SpikeOptions::threshold):
-  // the parts of all samples sum to 1. It is an estimate where tokens are masked.
+  // Its part of the iteration's jump above the usual loss of iterations, if the loss jumps
+  // (SpikeOptions::threshold): the parts of all samples sum to 1. It is an estimate where tokens
+  // are masked.
   std::optional<double> share = {};
 };
 
@@ -59,10 +60,10 @@ struct JudgedBatch {
       samples;  // all of the iteration, the largest loss first; NaN before all
 };
 
-// Judges the samples of steps[at] by those of the kRecent steps before it: of more steps where these
-// have fewer than 64, of the last 65,536 where they have more. `options` are those of find_spikes().
-// Throws LossesNotKept, std::runtime_error if the file has these samples in another iteration, and
-// what SampleLossReader::read() throws.
+// Judges the samples of steps[at] by those of the kRecent steps before it: of more steps where
+// these have fewer than 64, of the last 65,536 where they have more. `options` are those of
+// find_spikes(). Throws LossesNotKept, std::runtime_error if the file has these samples in another
+// iteration, and what SampleLossReader::read() throws.
 JudgedBatch judge_samples(const std::vector<LoggedStep>& steps, size_t at,
                           const SpikeOptions& options, const SampleLossReader& losses);
 

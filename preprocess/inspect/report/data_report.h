@@ -14,7 +14,8 @@
 
 namespace weft {
 
-// Every report names its program at its head, by which the next one knows that it may replace the file.
+// Every report names its program at its head, by which the next one knows that it may replace the
+// file.
 inline constexpr char kReportProgram[] = "weft-data report";
 
 // A document in one of the tables.

@@ -90,8 +90,8 @@ class BestFew {
   std::vector<Value> values_;
 };
 
-// Calls use(begin, end) for ranges of the documents [0, count), on several threads, in which each takes
-// a few milliseconds.
+// Calls use(begin, end) for ranges of the documents [0, count), on several threads, in which each
+// takes a few milliseconds.
 template <typename Use>
 void for_each_range(int64_t count, int num_threads, const Use& use) {
   const int64_t size = std::clamp<int64_t>(count / (64 * std::max(num_threads, 1)), 1, 4096);

@@ -24,8 +24,8 @@ DataReport gather_report(const std::filesystem::path& prefix, const ReportOption
 // `path` ends in neither .html nor .json.
 void write_report(const std::filesystem::path& prefix, const std::filesystem::path& path,
                   const ReportOptions& options);
-// Throws std::invalid_argument if another file than such a report has this name. Its advice ends with
-// `other_way` ("give another name").
+// Throws std::invalid_argument if another file than such a report has this name. Its advice ends
+// with `other_way` ("give another name").
 void check_is_report(const std::filesystem::path& path, const std::string& other_way);
 // "html" or "json" by the end of the name; nothing for other names.
 std::optional<std::string> report_format(const std::filesystem::path& path);

@@ -54,8 +54,9 @@ void RepeatedRuns::add(std::span<const int32_t> ids) {
       for (const uint64_t next : {second, third, fourth})
         key = (key ^ key >> 32) * kMultiplier + next;
       key = (key ^ key >> 29) * kMultiplier;
-      // The place follows from the run alone, so that what a document is found to repeat does not depend on its seed. The
-      // seed tells the runs of this document from those that others have left.
+      // The place follows from the run alone, so that what a document is found to repeat does not
+      // depend on its seed. The seed tells the runs of this document from those that others have
+      // left.
       uint64_t& place = places_[key >> (64 - kPlaceBits)];
       num_repeated_ += place == key + seed_;
       place = key + seed_;

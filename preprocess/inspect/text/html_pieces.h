@@ -13,8 +13,8 @@ namespace weft {
 // then harmless in HTML, also within attributes.
 std::string escaped(std::string_view text);
 
-// A page up to its body: one file, no script, nothing loaded from elsewhere, which its content security
-// policy says, too. The title and the generator are HTML.
+// A page up to its body: one file, no script, nothing loaded from elsewhere, which its content
+// security policy says, too. The title and the generator are HTML.
 std::string html_head(const std::string& title, std::string_view style, std::string_view generator);
 
 struct Column {

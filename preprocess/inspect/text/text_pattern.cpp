@@ -53,7 +53,8 @@ int64_t TextPattern::count(std::string_view text) const {
   int64_t count = 0;
   for (auto match = find(text); match; ++count) {
     size_t next = match->end;
-    // Behind a match without a byte, such as an empty line, the search goes on with the next character.
+    // Behind a match without a byte, such as an empty line, the search goes on with the next
+    // character.
     if (match->begin == match->end) {
       ++next;
       while (next < text.size() && (static_cast<unsigned char>(text[next]) & 0xC0) == 0x80) ++next;

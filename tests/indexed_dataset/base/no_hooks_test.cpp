@@ -1,4 +1,5 @@
-// The sources of the hooks as a build without WEFT_TEST_HOOKS compiles them: nothing can make it fail.
+// The sources of the hooks as a build without WEFT_TEST_HOOKS compiles them: nothing can make it
+// fail.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

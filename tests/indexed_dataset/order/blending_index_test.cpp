@@ -126,8 +126,8 @@ TEST(BlendingIndex, EqualsTheSimpleLoopForRandomSizes) {
   }
 }
 
-// Returns the number of samples that could be of several datasets of different weights, each of which
-// has given at least `least_count` before; the first one in the list is taken.
+// Returns the number of samples that could be of several datasets of different weights, each of
+// which has given at least `least_count` before; the first one in the list is taken.
 int64_t count_ties(const std::vector<double>& weights, const std::vector<int32_t>& datasets,
                    double least_count) {
   std::vector<double> counts(weights.size());
@@ -147,8 +147,8 @@ int64_t count_ties(const std::vector<double>& weights, const std::vector<int32_t
   return num_ties;
 }
 
-// Weights that are multiples of 2^-10 are multiplied without rounding, so that datasets of different weights
-// are behind by exactly the same again and again, with counts up to thousands.
+// Weights that are multiples of 2^-10 are multiplied without rounding, so that datasets of
+// different weights are behind by exactly the same again and again, with counts up to thousands.
 TEST(BlendingIndex, TiesOfDifferentWeightsGoToTheFirstInTheListAtAnyCount) {
   constexpr uint32_t kSeed = 20261124;
   std::mt19937 random(kSeed);

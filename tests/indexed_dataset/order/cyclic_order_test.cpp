@@ -78,9 +78,9 @@ TEST(CyclicOrder, GivesEachRankWhatMegatronsSamplerYields) {
   }
 }
 
-// Over three ends of epochs. Without sharding Megatron's sampler may yield a micro-batch more to some
-// ranks, of samples behind the last whole micro-batch of all ranks; a run that is resumed at the epoch's
-// end does not take it. Here no run does.
+// Over three ends of epochs. Without sharding Megatron's sampler may yield a micro-batch more to
+// some ranks, of samples behind the last whole micro-batch of all ranks; a run that is resumed at
+// the epoch's end does not take it. Here no run does.
 TEST(CyclicOrder, BeginsEachEpochAsARunThatIsResumedThere) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));

@@ -200,8 +200,8 @@ class BuildDatasetsTest : public ::testing::Test {
 };
 
 TEST_F(BuildDatasetsTest, WeightsThatOutrunADatasetNameItAndTheFix) {
-  // 40 datasets of tiny weight get one sample each, and lengthen the blend by as many: the first one
-  // is asked for half of these beyond its own share.
+  // 40 datasets of tiny weight get one sample each, and lengthen the blend by as many: the first
+  // one is asked for half of these beyond its own share.
   std::vector<std::string> values = {"1000", make("large", 3)};
   for (int i = 0; i < 40; ++i) {
     values.insert(values.end(), {"0.001", make(("small" + std::to_string(i)).c_str(), 3)});

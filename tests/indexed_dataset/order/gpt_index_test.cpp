@@ -283,8 +283,8 @@ TEST(CutStream, EqualsTheSimpleLoopOnRandomStreams) {
     }
     SampleCuts cuts{.sequence_length = 1 + static_cast<int64_t>(longest / 100 + random() % 100),
                     .extra_tokens = static_cast<int64_t>(random() % 2)};
-    // Fewer samples than the stream holds, as many, and more, which Megatron's 32-bit floats can ask
-    // for.
+    // Fewer samples than the stream holds, as many, and more, which Megatron's 32-bit floats can
+    // ask for.
     cuts.num_samples = std::max<int64_t>(num_tokens - cuts.extra_tokens, 0) / cuts.sequence_length +
                        static_cast<int64_t>(random() % 5) - 2;
     if (cuts.num_samples < 0) cuts.num_samples = 0;

@@ -347,8 +347,8 @@ TEST_F(IndexCacheTest, ManyProcessesMayStartAtOnce) {
   EXPECT_THAT(was_cached(build(blend)), Each(true));
 }
 
-// More datasets than are written together, by several processes of several threads each: none waits for a lock
-// while another waits for one of its own.
+// More datasets than are written together, by several processes of several threads each: none waits
+// for a lock while another waits for one of its own.
 TEST_F(IndexCacheTest, ManyProcessesMayStartAtOnceWithManyDatasets) {
   std::vector<std::string> data_path;
   for (size_t i = 0; i < 80; ++i) {
@@ -384,7 +384,8 @@ TEST_F(IndexCacheTest, ManyProcessesMayStartAtOnceWithManyDatasets) {
   expect_same(mapped, build(blend));
 }
 
-// Every second call of the file system fails, and each of the others is the last one of its process.
+// Every second call of the file system fails, and each of the others is the last one of its
+// process.
 TEST_F(IndexCacheTest, AWriterThatIsKilledOrFailsLeavesNothingThatLooksComplete) {
   SampleOrder blend = options({"1", write("a", 31), "3", write("b", 49)});
   blend.num_threads = 1;

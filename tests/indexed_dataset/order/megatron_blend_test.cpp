@@ -1,5 +1,6 @@
-// Blends that Megatron-Core's own code built (megatron_blend_peer.py; tests/golden/blends/README.md)
-// against ours. WEFT_MEGATRON_BLENDS_DIR points to other such files than the shipped ones.
+// Blends that Megatron-Core's own code built (megatron_blend_peer.py;
+// tests/golden/blends/README.md) against ours. WEFT_MEGATRON_BLENDS_DIR points to other such files
+// than the shipped ones.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -128,7 +129,8 @@ TEST(MegatronBlends, SizesIndexesAndTokensAreTheSame) {
   }
 }
 
-// A run of Megatron-Core 0.10 has read 14586 samples of the first dataset, which is another number of epochs.
+// A run of Megatron-Core 0.10 has read 14586 samples of the first dataset, which is another number
+// of epochs.
 TEST(MegatronBlends, CoreBefore011BuildsOtherNumbersOfSamples) {
   const std::vector<double> weights = {0.3, 0.7};
   EXPECT_EQ(blend_sizes(weights, 48377, OrderKind::kCore).num_to_build[0], 14587);

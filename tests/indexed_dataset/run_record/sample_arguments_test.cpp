@@ -1,4 +1,5 @@
-// Changes every argument in the list of those that decide samples, in a manifest, and looks what becomes of the order.
+// Changes every argument in the list of those that decide samples, in a manifest, and looks what
+// becomes of the order.
 #include "indexed_dataset/order/blends/sample_arguments.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +19,8 @@ using Json = nlohmann::ordered_json;
 
 class ArgumentsOfARun : public ::testing::Test {
  protected:
-  // A run that is cyclic, has a curriculum of either kind, and counts samples. It names its datasets as `paths` does.
+  // A run that is cyclic, has a curriculum of either kind, and counts samples. It names its
+  // datasets as `paths` does.
   static Json arguments_with(const Json& paths) {
     Json arguments = {{"split", "90,5,5"},
                       {"sample_order", "core"},

@@ -76,8 +76,8 @@ TEST(RunTimeline, ARangeHoldsWhatItsIterationsHold) {
   EXPECT_EQ(run.of_range(1, 1'000'000).size(), 2U);
 }
 
-// weft-train and Megatron ask for 72 validation samples: evaluations follow iterations, and there are more of
-// these while batches are small.
+// weft-train and Megatron ask for 72 validation samples: evaluations follow iterations, and there
+// are more of these while batches are small.
 TEST(SampleOrder, ChangingBatchesAskForMoreValidationSamples) {
   SampleOrder order;
   order.global_batch_size = 8;
@@ -96,8 +96,9 @@ TEST(SampleOrder, ChangingBatchesAskForMoreValidationSamples) {
   EXPECT_EQ(target_sizes_of(order, 1).valid_samples, 104);
 }
 
-// The numbers are those of update_train_iters() of Megatron, before and after it left a ramp where training
-// ends: 54 and 55 iterations for 150 samples, 59 both times for 180, 62 and 61 for 200, 63 both times for 210.
+// The numbers are those of update_train_iters() of Megatron, before and after it left a ramp where
+// training ends: 54 and 55 iterations for 150 samples, 59 both times for 180, 62 and 61 for 200, 63
+// both times for 210.
 TEST(SampleOrder, ValidationOfMegatronIsKnownWhereItsVersionsAgree) {
   SampleOrder order;
   order.takes_megatron_caches = true;

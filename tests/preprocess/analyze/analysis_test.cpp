@@ -171,7 +171,8 @@ TEST(Analysis, DocumentScoresAreMeansOverTokens) {
   EXPECT_EQ(scored->measure({.dataset_idx = 1, .tokens = {}, .parts = parts}), -5);
 }
 
-// A document of 2^34 tokens' score, say, times the tokens of a long sample is more than 64 bits hold.
+// A document of 2^34 tokens' score, say, times the tokens of a long sample is more than 64 bits
+// hold.
 TEST(Analysis, MeansOfLargeValuesDoNotOverflow) {
   const std::vector<std::vector<int64_t>> scores = {{int64_t{1} << 40, -(int64_t{1} << 40)}};
   const std::vector<SamplePart> long_part = {{.document_idx = 0, .num_tokens = int64_t{1} << 30}};
@@ -209,7 +210,8 @@ TEST(Analysis, LengthsOfDocumentsAreTheSumsOfTheirSequences) {
   }
 }
 
-// Ids decide how much memory counting takes, so that one of 2^31 - 1 would take 16 GiB on each thread.
+// Ids decide how much memory counting takes, so that one of 2^31 - 1 would take 16 GiB on each
+// thread.
 TEST(Analysis, RefusesTokenIdsThatNoVocabularyHas) {
   const TemporaryFolder folder;
   for (const int32_t id : {INT32_MAX, -1, 1 << 22}) {

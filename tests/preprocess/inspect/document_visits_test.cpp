@@ -1,4 +1,5 @@
-// From documents to the iterations that took them: the inverse of what a run reads, for random runs.
+// From documents to the iterations that took them: the inverse of what a run reads, for random
+// runs.
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -135,7 +136,8 @@ class DocumentVisits : public testing::Test {
     }
   }
 
-  // Returns all that iterations and evaluations take, sample by sample, as a data loader reads them.
+  // Returns all that iterations and evaluations take, sample by sample, as a data loader reads
+  // them.
   static std::vector<Taken> forward(const RandomRun& run) {
     std::vector<Taken> all;
     const auto add = [&](const Stretch& samples, Split split, int64_t iteration) {

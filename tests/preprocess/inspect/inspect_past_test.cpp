@@ -1,5 +1,5 @@
-// weft-data inspect samples --run knows the past of a run that was resumed, went back to an older checkpoint,
-// returned to the way that it had left, or came from another folder.
+// weft-data inspect samples --run knows the past of a run that was resumed, went back to an older
+// checkpoint, returned to the way that it had left, or came from another folder.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -48,8 +48,8 @@ TEST_F(InspectRun, ShowsEachPartOfARunInItsOwnOrder) {
   EXPECT_THAT(output(), HasSubstr("does not tell which evaluation took samples 0 to 1 of valid"));
 }
 
-// A run goes back to an older checkpoint with another seed and batch size, and later returns to a checkpoint of the
-// way that it had left.
+// A run goes back to an older checkpoint with another seed and batch size, and later returns to a
+// checkpoint of the way that it had left.
 TEST_F(InspectRun, KnowsTheWayOfARunThatWentBackAndReturned) {
   const auto shown = [this](const Arguments& of_run, const std::string& iteration) {
     Arguments all = of_run;
@@ -99,7 +99,8 @@ TEST_F(InspectRun, KnowsTheWayOfARunThatWentBackAndReturned) {
   EXPECT_THAT(logged(), testing::ElementsAre(1, 2, 3, 4, 5, 8, 9));
 }
 
-// Without the manifest nothing tells whether the logs are those of the way that the checkpoint is of.
+// Without the manifest nothing tells whether the logs are those of the way that the checkpoint is
+// of.
 TEST_F(InspectRun, ShowsNoLossesOfAnotherWayWhereTheManifestIsLost) {
   for (const bool is_damaged : {false, true}) {
     const std::string name = is_damaged ? "damaged" : "lost";

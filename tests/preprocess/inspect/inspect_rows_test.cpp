@@ -1,4 +1,5 @@
-// weft-data inspect on runs that train rows of samples (a curriculum) or mask documents: what it shows is what was trained.
+// weft-data inspect on runs that train rows of samples (a curriculum) or mask documents: what it
+// shows is what was trained.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -175,8 +176,8 @@ TEST_F(InspectRows, DifferWhereOneRunHasACurriculumOnly) {
 
 class InspectUnseen : public InspectRows {
  protected:
-  // Positions whose input or label is of a piece that inspect marks have no loss, nor those that are
-  // repeated.
+  // Positions whose input or label is of a piece that inspect marks have no loss, nor those that
+  // are repeated.
   static std::vector<float> mask_of(const std::vector<nlohmann::json>& shown) {
     std::vector<float> mask;
     for (const nlohmann::json& sample : shown) {

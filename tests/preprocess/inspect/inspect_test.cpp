@@ -106,8 +106,8 @@ TEST_F(InspectRun, TellsWhereValidationBeginsAgainWithFewerSamples) {
   EXPECT_EQ(samples().at(0).at("sample"), 0);
 }
 
-// After an evaluation of a set that has begun again as many samples are consumed as before one that was cut short in
-// a run whose set has not.
+// After an evaluation of a set that has begun again as many samples are consumed as before one that
+// was cut short in a run whose set has not.
 TEST_F(InspectRun, MakesUpForNoEvaluationThatWasMadeOfASetThatBeganAgain) {
   ASSERT_EQ(run(arguments("run", 40, {"--eval-interval", "1", "--exit-interval", "10"})), 0);
   ASSERT_EQ(run(arguments("run", 40, {"--exit-interval", "20"})), 0) << output();

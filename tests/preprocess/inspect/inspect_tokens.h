@@ -1,4 +1,5 @@
-// Runs whose tokens are written down (recording_backend.h), beside those that weft-data inspect samples --run shows.
+// Runs whose tokens are written down (recording_backend.h), beside those that weft-data inspect
+// samples --run shows.
 #pragma once
 
 #include <gmock/gmock.h>

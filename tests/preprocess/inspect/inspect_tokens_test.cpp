@@ -1,5 +1,5 @@
-// weft-data inspect samples --run shows the tokens that training and evaluation really took, for every way to name datasets
-// and every order.
+// weft-data inspect samples --run shows the tokens that training and evaluation really took, for
+// every way to name datasets and every order.
 #include "tests/preprocess/inspect/inspect_tokens.h"
 
 #include <gmock/gmock.h>
@@ -117,7 +117,8 @@ TEST_F(InspectTokens, OfEvaluationsAreThoseThatWereEvaluatedAlsoAfterAResumption
   train(run_of(weighted_, "96", {"--eval-interval", "3", "--exit-interval", "7"}));
   train(run_of(weighted_, "96", {"--eval-interval", "2", "--eval-iters", "2"}));
   std::vector<std::vector<int32_t>> shown;
-  // Behind iteration 12 come the evaluation of its own and the one when training is done, and then the test.
+  // Behind iteration 12 come the evaluation of its own and the one when training is done, and then
+  // the test.
   for (const std::string iteration : {"3", "6", "8", "10", "12"})
     append_shown({"--split-name", "valid", "--iteration", iteration}, shown);
   EXPECT_EQ(samples().back().value("at_end", false), true);

@@ -39,8 +39,8 @@ TEST(LogLine, TellsIterationSamplesAndBatchInThreeStyles) {
               ElementsAre(training(11448, 4865872, 2048, 115311, 9965305856)));
 }
 
-// NeMo counts steps from 0, and iterations anew in each epoch, so its "/9" is no number of iterations of the run. The
-// lines are of a run of NeMo 2.
+// NeMo counts steps from 0, and iterations anew in each epoch, so its "/9" is no number of
+// iterations of the run. The lines are of a run of NeMo 2.
 TEST(LogLine, OfNemoCountsFromZero) {
   const std::string first =
       "Training epoch 0, iteration 0/9 | lr: 0.0006 | consumed_samples: 32 | global_batch_size: 32 | "

@@ -97,7 +97,8 @@ TEST(MegatronArguments, ThatSkipNothingAndNameNoFileOfDeepSpeedAreTaken) {
   expect_those_of_tr8(sample_order_from(parse_megatron_arguments(banner)));
 }
 
-// The program prints the parts of a group one by one (Megatron-DeepSpeed of bigscience, megatron/arguments.py).
+// The program prints the parts of a group one by one (Megatron-DeepSpeed of bigscience,
+// megatron/arguments.py).
 TEST(MegatronArguments, OfWeightedSplitsAreThoseOfTheCommandLine) {
   const std::string sizes =
       "  global_batch_size ............................... 2048\n"

@@ -160,8 +160,8 @@ TEST(LoggedSteps, LeaveOutEvaluationsAndALineThatIsBeingWritten) {
   EXPECT_THROW(read_logged_steps(folder / "absent"), std::system_error);
 }
 
-// A search reads a few lines; it finds what reading all of them finds, between evaluations, notes and a
-// line that is being written.
+// A search reads a few lines; it finds what reading all of them finds, between evaluations, notes
+// and a line that is being written.
 TEST(LoggedSteps, AreFoundByTheirIteration) {
   const TemporaryFolder folder;
   EXPECT_EQ(find_logged_step(folder.path(), 5), std::nullopt);

@@ -1,4 +1,5 @@
-// The streaming search for suspicious documents against the simple one, which keeps every piece of a range.
+// The streaming search for suspicious documents against the simple one, which keeps every piece of
+// a range.
 #include "preprocess/inspect/anomaly/suspects.h"
 
 #include <gtest/gtest.h>

@@ -25,8 +25,8 @@ std::shared_ptr<const Vocabulary> small_vocabulary() {
 
 class TextAnomaly : public testing::Test {
  protected:
-  // Words of letters, with spaces: the ids of single bytes are the same in every GPT-2 vocabulary of
-  // bytes, in the order of its alphabet.
+  // Words of letters, with spaces: the ids of single bytes are the same in every GPT-2 vocabulary
+  // of bytes, in the order of its alphabet.
   std::vector<int32_t> words(int64_t count) {
     std::vector<int32_t> ids;
     while (std::ssize(ids) < count)

@@ -1,5 +1,5 @@
-// The last passes with any ranks: every byte is read once, and whatever was lost is found and named.
-// Everything that was written is zeros, whose checksums take no reading.
+// The last passes with any ranks: every byte is read once, and whatever was lost is found and
+// named. Everything that was written is zeros, whose checksums take no reading.
 #include "preprocess/ledger/last_passes.h"
 
 #include <gtest/gtest.h>

@@ -102,7 +102,8 @@ TEST(LedgerMessages, CutOrLongerOnesAreRefused) {
   EXPECT_THROW(ledger_reply_from(to_message(full_reply()) + '\0'), std::domain_error);
 }
 
-// The largest address space that this process has had, in bytes. Memory that was reserved and never used counts.
+// The largest address space that this process has had, in bytes. Memory that was reserved and never
+// used counts.
 int64_t peak_address_space() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {

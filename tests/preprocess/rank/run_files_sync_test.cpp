@@ -34,8 +34,8 @@ class Sync : public ::testing::Test {
   TemporaryFolder folder_{memory_folder()};
 };
 
-// The .bin, .idx, bounds and sources of each dataset, and each spill file: one call each; and the folder,
-// whenever a file in it is new.
+// The .bin, .idx, bounds and sources of each dataset, and each spill file: one call each; and the
+// folder, whenever a file in it is new.
 TEST_F(Sync, TakesEveryFileAndTheFolderWhenAFileIsNew) {
   RunFiles files(folder_.path(), kNumDatasets, TokenType::kUInt16);
   const auto sync = [&] { files.sync(); };

@@ -88,8 +88,8 @@ TEST_F(Background, FilesAreThoseOfASaveInTheStepThoughTrainingGoesOn) {
     int64_t logits_chunk = 0;
     bool offloads_state = false, has_bf16_moments = false;
   };
-  // Logits in chunks give the head's weights a gradient in forward already. State that is offloaded lies in memory of
-  // the host, as its snapshot does.
+  // Logits in chunks give the head's weights a gradient in forward already. State that is offloaded
+  // lies in memory of the host, as its snapshot does.
   for (const Run& run : {Run{DType::kFloat32},
                          {DType::kFloat32, 16},
                          {DType::kBFloat16},

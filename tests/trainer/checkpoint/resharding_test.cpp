@@ -1,4 +1,5 @@
-// A checkpoint that one topology has written is read by any other one to the bit, each element once.
+// A checkpoint that one topology has written is read by any other one to the bit, each element
+// once.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -95,9 +95,9 @@ struct RecipeStep {
   double learning_rate;
 };
 
-// BigScience's tr8-104B with a curriculum: warm-up in samples, decay in tokens. The expected numbers are
-// those of a Python program that follows DeepSpeed's scheduler and Megatron-DeepSpeed's AnnealingLR step
-// by step, and of the same program with our way to count tokens.
+// BigScience's tr8-104B with a curriculum: warm-up in samples, decay in tokens. The expected
+// numbers are those of a Python program that follows DeepSpeed's scheduler and Megatron-DeepSpeed's
+// AnnealingLR step by step, and of the same program with our way to count tokens.
 void check_recipe(bool as_deepspeed, const std::vector<RecipeStep>& expected) {
   Config config;
   config.seq_length = 2048;

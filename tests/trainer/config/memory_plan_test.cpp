@@ -82,8 +82,8 @@ TEST(MemoryPlan, KeepsOnlyWhatBackwardNeeds) {
                 s.num_layers * s.micro_batch_size * s.num_heads * 4 * attention_mask_words(1024));
 }
 
-// Both residuals of a layer, the final one and the gradient along the stream have 4 bytes instead of 2. The
-// gradient of a branch is another type's, so it has a place without dropout, too.
+// Both residuals of a layer, the final one and the gradient along the stream have 4 bytes instead
+// of 2. The gradient of a branch is another type's, so it has a place without dropout, too.
 TEST(MemoryPlan, AnFp32ResidualStreamTakesTwiceItsBytes) {
   const auto backend = create_cpu_backend();
   for (const bool has_dropout : {false, true}) {
@@ -104,8 +104,9 @@ TEST(MemoryPlan, AnFp32ResidualStreamTakesTwiceItsBytes) {
   }
 }
 
-// GELU's output is not kept in bf16, and both norms' are not, but all four inputs of products in fp8, and a layer
-// has 64 bytes for their scales; of a weight in fp8 there are two copies, by rows and transposed.
+// GELU's output is not kept in bf16, and both norms' are not, but all four inputs of products in
+// fp8, and a layer has 64 bytes for their scales; of a weight in fp8 there are two copies, by rows
+// and transposed.
 TEST(MemoryPlan, Fp8KeepsLessOfALayerAndCopiesOfItsWeights) {
   const auto backend = create_cpu_backend();
   TrainerOptions options = gpt2_124m();
@@ -131,8 +132,8 @@ TEST(MemoryPlan, Fp8KeepsLessOfALayerAndCopiesOfItsWeights) {
       << "a product of bf16, and GELU's output for it";
 }
 
-// Where an input is made again in backward, or is made of the rows of several ranks, its copy is not kept; where
-// the bf16 tensor is needed by nothing else, the copy takes its place.
+// Where an input is made again in backward, or is made of the rows of several ranks, its copy is
+// not kept; where the bf16 tensor is needed by nothing else, the copy takes its place.
 TEST(MemoryPlan, Fp8InputsAreKeptWhereTheBf16TensorsAreNot) {
   const auto backend = create_cpu_backend();
   // Returns the bytes of what a layer keeps for each hidden unit and token, without statistics.
@@ -166,8 +167,8 @@ TEST(MemoryPlan, Fp8InputsAreKeptWhereTheBf16TensorsAreNot) {
   EXPECT_EQ(kept({}, Glu::kNone, {.tp_size = 2, .sequence_parallel = true}), (27 - 2 + 4) / 2.0);
 }
 
-// Forward puts a norm's output where backward has gradients of qkv's and fc1's outputs, which are narrower with
-// many tensor-parallel ranks.
+// Forward puts a norm's output where backward has gradients of qkv's and fc1's outputs, which are
+// narrower with many tensor-parallel ranks.
 TEST(MemoryPlan, ANormThatIsKeptInFp8HasRoomInScratch) {
   const auto backend = create_cpu_backend();
   for (const int tp_size : {1, 6}) {
@@ -184,8 +185,8 @@ TEST(MemoryPlan, ANormThatIsKeptInFp8HasRoomInScratch) {
   }
 }
 
-// GPT 7.5B with 4 samples of 2048 tokens: recomputation keeps a layer's input, 2 bytes of its 32 for
-// each hidden unit and token, and the rest of one group.
+// GPT 7.5B with 4 samples of 2048 tokens: recomputation keeps a layer's input, 2 bytes of its 32
+// for each hidden unit and token, and the rest of one group.
 TEST(MemoryPlan, RecomputedLayersKeepTheirInputs) {
   const auto backend = create_cpu_backend();
   const auto gib_of = [&](const RecomputeOptions& recompute) {
@@ -223,7 +224,8 @@ TEST(MemoryPlan, Gpt2With64SamplesFits32GiB) {
   const Trainer trainer(*backend, options);
   EXPECT_LE(trainer.plan().device_bytes(), 31 * kGiB) << trainer.plan().to_string();
   EXPECT_GE(trainer.plan().device_bytes(), 26 * kGiB) << trainer.plan().to_string();
-  // 16.125 bytes per parameter: bf16 value, fp32 gradient, 17 bits of the master and two fp32 moments.
+  // 16.125 bytes per parameter: bf16 value, fp32 gradient, 17 bits of the master and two fp32
+  // moments.
   const int64_t n = trainer.parameters().arena_elements();
   EXPECT_EQ(trainer.plan().class_bytes(MemoryClass::kParameters), 2 * n);
   EXPECT_EQ(trainer.plan().class_bytes(MemoryClass::kGradients), 4 * n);

@@ -46,7 +46,8 @@ TEST(PipelinePartition, ByTypeDiffersByOneLayerAndGivesItToLaterStages) {
   EXPECT_EQ(layers_of_stages("type:transformer|embedding", 4, gpt(2)), (Layers{0, 1, 1, 0}));
 }
 
-// BLOOM's embedding has as many parameters as 1.46 layers; the head's FLOPs are those of 1.4 layers.
+// BLOOM's embedding has as many parameters as 1.46 layers; the head's FLOPs are those of 1.4
+// layers.
 TEST(PipelinePartition, ByParametersAndCostWeighsTheEnds) {
   EXPECT_EQ(layers_of_stages("parameters", 4, gpt(13)), (Layers{2, 4, 4, 3}));
   EXPECT_EQ(layers_of_stages("cost", 4, gpt(14)), (Layers{4, 4, 4, 2}));

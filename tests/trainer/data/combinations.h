@@ -1,4 +1,5 @@
-// The combinations of sample order, blend, sampler, batch sizes and lengths, and those that weft-train refuses.
+// The combinations of sample order, blend, sampler, batch sizes and lengths, and those that
+// weft-train refuses.
 #pragma once
 
 #include "indexed_dataset/order/samples/order_kind.h"
@@ -22,8 +23,8 @@ struct Combination {
   }
 };
 
-// All combinations that are refused are those of these pairs of options, with a message that has these
-// words for each pair.
+// All combinations that are refused are those of these pairs of options, with a message that has
+// these words for each pair.
 struct Refusal {
   const char* words;
   bool (*applies)(const Combination&);
@@ -52,7 +53,8 @@ inline constexpr Refusal kRefusedOptions[] = {
        return c.data == Data::kScheduledBySamples && c.lengths == Lengths::kReshape;
      }},
 };
-// This one is refused where the blend is built, as its size differs between the programs of one order.
+// This one is refused where the blend is built, as its size differs between the programs of one
+// order.
 inline constexpr Refusal kRefusedBlend = {
     "the samples of a blend in an order that depends on its size", [](const Combination& c) {
       const bool is_older = c.order == OrderKind::kLegacy || c.order == OrderKind::kBigscience ||

@@ -316,8 +316,8 @@ TEST_F(Loader, EndsWhileBatchesAreBeingMade) {
   }
 }
 
-// However a batch is cut into ranks and micro-batches, and wherever the loader begins, each row has the
-// tokens that the curriculum says.
+// However a batch is cut into ranks and micro-batches, and wherever the loader begins, each row has
+// the tokens that the curriculum says.
 TEST_F(Loader, FollowsTheCurriculum) {
   const TrainingDatasets datasets = open(400);
   for (const std::string mode : {"truncate", "reshape"}) {

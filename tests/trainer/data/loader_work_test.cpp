@@ -1,5 +1,5 @@
-// The loader does no work twice and none that a batch does not need: the linker leads its calls of what
-// is expensive to functions that count them (--wrap).
+// The loader does no work twice and none that a batch does not need: the linker leads its calls of
+// what is expensive to functions that count them (--wrap).
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -81,7 +81,8 @@ class LoaderWork : public testing::Test {
   std::unique_ptr<Backend> backend_ = create_cpu_backend(1);
 };
 
-// A batch takes a third of an epoch, so the thread that reads ahead stands many epochs before the others.
+// A batch takes a third of an epoch, so the thread that reads ahead stands many epochs before the
+// others.
 TEST_F(LoaderWork, ReadingAheadInASmallCyclicSetShufflesEachEpochOnce) {
   for (const int64_t num_threads : {1, 3}) {
     shuffles_of_seed.clear();

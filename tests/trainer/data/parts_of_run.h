@@ -1,5 +1,5 @@
-// A run that takes its batches in parts, each as a program of its own ranks does, with a checkpoint's manifest
-// between two of them.
+// A run that takes its batches in parts, each as a program of its own ranks does, with a
+// checkpoint's manifest between two of them.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -62,8 +62,8 @@ class PartsOfRun : public testing::Test {
     return sample_order(config, resolve_data_paths(config.paths));
   }
 
-  // As a program of these ranks does that begins there (train_data.cpp). `place` is told the order that a
-  // cyclic run keeps.
+  // As a program of these ranks does that begins there (train_data.cpp). `place` is told the order
+  // that a cyclic run keeps.
   TrainingDatasets build(Place& place, const Ranks& ranks) const {
     const Config config = config_of(ranks);
     SampleOrder order = order_of(config);

@@ -1,7 +1,7 @@
-// Everything that a run trains on follows from its configuration and its consumed samples: for every
-// combination of sample order, sampler, blend, batch sizes and lengths that weft-train takes, a run that is
-// killed after any step and goes on from its checkpoint, with other data-parallel ranks or micro-batches,
-// trains and validates on what the undisturbed one does.
+// Everything that a run trains on follows from its configuration and its consumed samples: for
+// every combination of sample order, sampler, blend, batch sizes and lengths that weft-train takes,
+// a run that is killed after any step and goes on from its checkpoint, with other data-parallel
+// ranks or micro-batches, trains and validates on what the undisturbed one does.
 // WEFT_TEST_SEED tries other sizes and steps; WEFT_TEST_ROUNDS tries more of them.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -130,7 +130,8 @@ class ResumedOrder : public PartsOfRun {
     config_.curriculum_metrics_seed = choose.between(0, 10000);
   }
 
-  // Returns true if weft-train takes the run, and expects that it refuses what the tables say, and nothing else.
+  // Returns true if weft-train takes the run, and expects that it refuses what the tables say, and
+  // nothing else.
   bool is_taken(const Combination& c) {
     std::vector<testing::Matcher<std::string>> expected;
     for (const Refusal& refusal : kRefusedOptions) {

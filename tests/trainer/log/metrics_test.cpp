@@ -104,7 +104,8 @@ TEST(Metrics, ModelFlopsFollowMegatronsFormula) {
   const double L = 24, C = 2304, T = 2048, V = 51200;
   const double expected = 72 * L * C * C * (1 + T / (6 * C) + V / (12 * L * C));
   EXPECT_NEAR(model_flops(shape, 1.0) / expected, 1.0, 1e-12);
-  // With every layer recomputed it is 96 L C^2 (1 + T/(6C) + Vp/(16 L C)), as Megatron-DeepSpeed counts.
+  // With every layer recomputed it is 96 L C^2 (1 + T/(6C) + Vp/(16 L C)), as Megatron-DeepSpeed
+  // counts.
   const double recomputed = 96 * L * C * C * (1 + T / (6 * C) + V / (16 * L * C));
   const double hardware = model_flops(shape, 1.0) + recomputed_flops(shape, 1.0, shape.num_layers);
   EXPECT_NEAR(hardware / recomputed, 1.0, 1e-12);

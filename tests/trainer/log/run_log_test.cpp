@@ -103,8 +103,8 @@ TEST_F(Log, ThroughputCountsRecomputationAsEachMegatronDoes) {
   EXPECT_NEAR(deepspeed(2), core(0) * 4 / 3, 0.2);
 }
 
-// As in Megatron: the loss is the mean over the other steps, and there is no norm where the last step was
-// skipped. A loss that is not finite makes a skipped step one of NaN.
+// As in Megatron: the loss is the mean over the other steps, and there is no norm where the last
+// step was skipped. A loss that is not finite makes a skipped step one of NaN.
 TEST_F(Log, SkippedStepsAreCountedAndNoPartOfTheLoss) {
   config_.log_interval = 3;
   const auto step = [&](int64_t iteration, double loss, double norm, bool skipped) {

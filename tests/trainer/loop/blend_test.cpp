@@ -1,4 +1,5 @@
-// Training on several datasets: the blend's samples, over restarts, and what checkpoints say of them.
+// Training on several datasets: the blend's samples, over restarts, and what checkpoints say of
+// them.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -282,7 +283,8 @@ TEST_F(BlendRun, ValidationWithoutWeightsThatBeginsAgainLastsToTheEnd) {
   EXPECT_EQ(manifest_of("run").at("makes_up_evaluation"), false);
 }
 
-// The evaluation of iteration 10, where the run resumes, is missing, so this run makes three of them.
+// The evaluation of iteration 10, where the run resumes, is missing, so this run makes three of
+// them.
 TEST_F(BlendRun, AnEvaluationThatIsMadeUpCountsAmongTheSamplesThatValidationNeeds) {
   const Arguments data = {"--data-path", prefix_, other_, "--split", "98,1,1"};
   ASSERT_EQ(run(blend("run", 10, data)), 0) << output();

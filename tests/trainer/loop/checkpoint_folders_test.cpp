@@ -1,4 +1,5 @@
-// A run knows which folders it may write, and which of the checkpoints in them is the newest whole one.
+// A run knows which folders it may write, and which of the checkpoints in them is the newest whole
+// one.
 #include <gmock/gmock.h>
 
 #include <csignal>

@@ -1,5 +1,5 @@
-// Runs whose sequences grow: the numbers of each step, resuming at any step, other micro-batches, and
-// what goes together.
+// Runs whose sequences grow: the numbers of each step, resuming at any step, other micro-batches,
+// and what goes together.
 #include <gmock/gmock.h>
 
 #include "tests/preprocess/inspect/inspect_run.h"

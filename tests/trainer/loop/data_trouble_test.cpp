@@ -62,8 +62,8 @@ TEST_F(Training, ADatasetThatIsReplacedUnderwayIsAWarning) {
   EXPECT_THAT(output(), HasSubstr("WARNING: " + prefix_ + ".bin was removed while this run reads"));
 }
 
-// The run has identified the dataset and has mapped the .idx for its samples when another .bin of the same size
-// takes the place of the identified one.
+// The run has identified the dataset and has mapped the .idx for its samples when another .bin of
+// the same size takes the place of the identified one.
 TEST_F(Training, ADatasetThatIsReplacedWhileARunStartsIsRefused) {
   std::string other = read_file(prefix_ + ".bin");
   std::reverse(other.begin(), other.begin() + 2);

@@ -1,6 +1,6 @@
-// Runs of weft-train in fp16, and runs that skip steps: killed and restarted while the loss scale falls and
-// while it grows, resumed in other types, and ended where skipping does not help. Runs of 16 bits with an fp32
-// residual stream.
+// Runs of weft-train in fp16, and runs that skip steps: killed and restarted while the loss scale
+// falls and while it grows, resumed in other types, and ended where skipping does not help. Runs of
+// 16 bits with an fp32 residual stream.
 #include <gmock/gmock.h>
 
 #include <csignal>
@@ -14,8 +14,8 @@ using testing::AnyOf;
 using testing::HasSubstr;
 using testing::Not;
 
-// The scale falls from 2^32 in the first steps, then grows every third step, until gradients overflow
-// again.
+// The scale falls from 2^32 in the first steps, then grows every third step, until gradients
+// overflow again.
 const std::vector<std::string> kFp16 = {"--fp16", "--loss-scale-window", "3", "--save-interval",
                                         "3"};
 

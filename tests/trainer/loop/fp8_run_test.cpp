@@ -1,5 +1,5 @@
-// Runs of weft-train whose layers have fp8 products: killed and restarted, resumed with other scales or in bf16
-// and back, planned and profiled.
+// Runs of weft-train whose layers have fp8 products: killed and restarted, resumed with other
+// scales or in bf16 and back, planned and profiled.
 #include <gmock/gmock.h>
 
 #include <csignal>

@@ -92,8 +92,8 @@ TEST_F(GpuRanks, ThroughPinnedMemoryInBf16) {
   expect_near("tp2pp2", "one", 1e-2);
 }
 
-// A background save copies the optimizer's state from pinned memory to pinned memory, while the GPU goes on with the
-// next step.
+// A background save copies the optimizer's state from pinned memory to pinned memory, while the GPU
+// goes on with the next step.
 TEST_F(GpuRanks, SaveStateOnTheHostInTheBackgroundWithTheSameBits) {
   for (const Arguments& precision :
        {Arguments{"--bf16"}, {"--bf16", "--bf16-optimizer-state"}, {"--fp16"}}) {
@@ -293,7 +293,8 @@ TEST_F(FourNcclRanks, TrainWhatOneProcessTrainsTwiceAlike) {
   }
 }
 
-// With tensor parallelism stages exchange a share of each tensor, unless its rows are shared anyway.
+// With tensor parallelism stages exchange a share of each tensor, unless its rows are shared
+// anyway.
 TEST_F(FourNcclRanks, WithInterleavedStagesTrainWhatOneProcessTrains) {
   const Arguments deep = {"--num-layers", "8", "--global-batch-size", "16"};
   const Arguments virtual_stages = {"--num-layers-per-virtual-pipeline-stage", "1"};

@@ -1,4 +1,5 @@
-// Runs weft-train as a user does: a small model on the CPU learns, evaluates, is killed, and goes on.
+// Runs weft-train as a user does: a small model on the CPU learns, evaluates, is killed, and goes
+// on.
 #include <gmock/gmock.h>
 
 #include <csignal>

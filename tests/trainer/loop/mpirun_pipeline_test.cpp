@@ -35,7 +35,8 @@ class Stages : public Ranks {
     write_file_atomically(prefix_ + ".manifest.json", R"({"vocabulary":{"size":64}})");
   }
 
-  // Dropout, a mask, a batch of 4, 8 and then 12 samples, and a vocabulary whose padding differs by topology.
+  // Dropout, a mask, a batch of 4, 8 and then 12 samples, and a vocabulary whose padding differs by
+  // topology.
   Arguments model(const std::string& run, const Arguments& more = {}) const {
     Arguments all = arguments(run, kSamples,
                               with({"--num-layers",

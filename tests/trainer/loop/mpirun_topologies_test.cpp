@@ -66,7 +66,8 @@ TEST_F(Topologies, InBf16Too) {
   EXPECT_EQ(trajectory("broken"), trajectory("tp2dp2")) << "one topology, equal bits";
 }
 
-// Ranks that share a tensor share its scale, which comes from the largest number that any of them has seen.
+// Ranks that share a tensor share its scale, which comes from the largest number that any of them
+// has seen.
 TEST_F(Topologies, InFp8Too) {
   const Arguments fp8 = {"--bf16", "--fp8-format", "hybrid", "--fp8-amax-history-len", "3"};
   const Arguments stages = {"--pipeline-model-parallel-size", "2", "--tensor-model-parallel-size",

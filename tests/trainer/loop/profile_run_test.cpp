@@ -1,5 +1,5 @@
-// Runs of weft-train with --profile-steps and --measure-device: their numbers are those of runs without,
-// and their profiles account for the whole step.
+// Runs of weft-train with --profile-steps and --measure-device: their numbers are those of runs
+// without, and their profiles account for the whole step.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -83,8 +83,8 @@ TEST_F(SampleLossesOfARun, ChangeNoNumberOfTheRunAndAreNotKeptWhenTurnedOff) {
   EXPECT_EQ(kept, off);
 }
 
-// The losses behind the checkpoint were of another past, so they go; those of steps that keep none are
-// a gap.
+// The losses behind the checkpoint were of another past, so they go; those of steps that keep none
+// are a gap.
 TEST_F(SampleLossesOfARun, OfStepsThatKeptNoneAreAGap) {
   ASSERT_EQ(run(arguments("run", 30, {"--exit-interval", "10"})), 0) << output();
   std::ofstream(folder_ / "run/latest_checkpointed_iteration.txt") << "5";

@@ -271,7 +271,8 @@ TEST_F(SavingRanks, RanksFinetuneAndLoadWithoutTheOptimizer) {
   }
 }
 
-// The checkpoint's moments have the type that its run kept them in, whichever that of the run before was.
+// The checkpoint's moments have the type that its run kept them in, whichever that of the run
+// before was.
 TEST_F(SavingRanks, RanksConvertAdamsMomentsWhereTheirTypeChanges) {
   const Arguments sharded = {"--bf16", "--use-distributed-optimizer", "--async-save"};
   const auto go_on_to = [&](const std::string& last, const Arguments& more) {

@@ -1,4 +1,5 @@
-// A run that is stopped, by a signal, a limit, a failing call or its own numbers, leaves what it can go on from.
+// A run that is stopped, by a signal, a limit, a failing call or its own numbers, leaves what it
+// can go on from.
 #include <gmock/gmock.h>
 
 #include <csignal>
@@ -83,8 +84,8 @@ TEST_F(Training, AHangOfAProcessAloneIsExitTwelveWithTheOperation) {
   const pid_t child = start(arguments("run", 30, {"--distributed-timeout-minutes", "0.02"}));
   unsetenv("WEFT_CRASH_AT");
   EXPECT_EQ(wait(child), 12) << output();
-  // 2 layers and 4 micro-batches: the last layer of the second micro-batch of step 2. The start records the operations of
-  // steps first, in 16 passes through a layer.
+  // 2 layers and 4 micro-batches: the last layer of the second micro-batch of step 2. The start
+  // records the operations of steps first, in 16 passes through a layer.
   const std::string what = "(forward of layer 1) of iteration 2 has not ended within";
   EXPECT_THAT(output(), HasSubstr(what));
   EXPECT_THAT(read_file(folder_ / "run/failure.json"), HasSubstr(what));

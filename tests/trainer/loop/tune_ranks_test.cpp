@@ -55,8 +55,8 @@ class TimingBackend final : public ForwardingBackend {
   const std::string end_of_keys_;
 };
 
-// Returns the choices of all ranks for one product, those of `short_ranks` without memory to time. With
-// files each rank has one of its own, from earlier runs on its node.
+// Returns the choices of all ranks for one product, those of `short_ranks` without memory to time.
+// With files each rank has one of its own, from earlier runs on its node.
 std::vector<std::string> tuned(const std::set<int>& short_ranks, bool has_files = false) {
   const TemporaryFolder folder;
   std::vector<std::string> choices(3);

@@ -1,5 +1,5 @@
-// weft-train --unsee FILE: announcements, and lines that name nothing. inspect_tokens_test.cpp compares the
-// masks that a step gets with what inspect shows.
+// weft-train --unsee FILE: announcements, and lines that name nothing. inspect_tokens_test.cpp
+// compares the masks that a step gets with what inspect shows.
 #include <gmock/gmock.h>
 
 #include "indexed_dataset/run_record/unseen_documents.h"

@@ -103,7 +103,8 @@ TEST(ModelGradients, MatchFiniteDifferencesWithAlibi) {
   }
 }
 
-// ReLU's corner shows in steps that are large enough for fp32 losses; the operation's own test has it.
+// ReLU's corner shows in steps that are large enough for fp32 losses; the operation's own test has
+// it.
 TEST(ModelGradients, MatchFiniteDifferencesWithGatedLinearUnits) {
   for (const Glu glu : {Glu::kSwiglu, Glu::kGeglu, Glu::kLiglu}) {
     TrainerOptions options = small_options_with_dropout();
@@ -160,8 +161,8 @@ TEST(ModelGradients, MatchFiniteDifferencesWithRecomputedLayers) {
   check_gradients(options);
 }
 
-// The tests of recomputation over many ranks are in step/recompute_test.cpp; this one runs on a GPU, too, where a product of
-// 256 terms computes GELU by other kernels than shorter ones.
+// The tests of recomputation over many ranks are in step/recompute_test.cpp; this one runs on a
+// GPU, too, where a product of 256 terms computes GELU by other kernels than shorter ones.
 TEST(Model, RecomputedLayersHaveTheBitsOfKeptOnes) {
   using Method = RecomputeOptions::Method;
   struct Kind {
@@ -200,8 +201,8 @@ TEST(Model, RecomputedLayersHaveTheBitsOfKeptOnes) {
   }
 }
 
-// The gradient of the head's weights is a sum over chunks, and products of fewer rows may take another
-// algorithm. One chunk is the step without the option.
+// The gradient of the head's weights is a sum over chunks, and products of fewer rows may take
+// another algorithm. One chunk is the step without the option.
 TEST(Model, LogitsInChunksChangeRoundingOnly) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     TrainerOptions options = small_options_with_dropout();
@@ -256,8 +257,9 @@ class AttentionGradients final : public ForwardingBackend {
   }
 };
 
-// Moving weights along their gradient does not show that a part of it is missing. Attention's operation makes that of
-// the bias of queries, keys and values, over micro-batches, documents and with dropout; that of keys is 0.
+// Moving weights along their gradient does not show that a part of it is missing. Attention's
+// operation makes that of the bias of queries, keys and values, over micro-batches, documents and
+// with dropout; that of keys is 0.
 TEST(Model, TheBiasOfQueriesKeysAndValuesGetsTheSumsOfAttentionsGradients) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     for (const bool has_more : {false, true}) {

@@ -94,8 +94,8 @@ TEST(Parameters, AnRmsNormHasWeightsAlone) {
   EXPECT_EQ(ParameterTable(shape, {}).num_parameters(), shape.num_parameters());
 }
 
-// The LayerNorm of the embedding is whole on each tensor-parallel rank of the first stage, and nowhere
-// else.
+// The LayerNorm of the embedding is whole on each tensor-parallel rank of the first stage, and
+// nowhere else.
 TEST(Parameters, ALayerNormOfTheEmbeddingIsOnTheFirstStage) {
   ModelShape shape = gpt(2, 64, 4, 24, 128);
   const int64_t without = shape.num_parameters(),

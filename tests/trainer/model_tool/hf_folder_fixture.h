@@ -1,5 +1,5 @@
-// A model's Hugging Face folder as transformers writes it (tests/golden/trainer/make_hf_models.py), and what
-// becomes of it here.
+// A model's Hugging Face folder as transformers writes it (tests/golden/trainer/make_hf_models.py),
+// and what becomes of it here.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -65,8 +65,8 @@ class HfFolder : public ::testing::Test {
     }
   }
 
-  // Exports what was imported; all tensors and these fields of config.json are as they were. Returns
-  // config.json.
+  // Exports what was imported; all tensors and these fields of config.json are as they were.
+  // Returns config.json.
   nlohmann::json expect_round_trip(std::initializer_list<const char*> fields) {
     export_hf({.load = dir_ / "ckpt", .output = dir_ / "out"});
     const SafetensorsFile before(golden_ / "model.safetensors");

@@ -22,8 +22,8 @@ struct Message {
   int64_t boundary = 0;  // between this stage of the whole model and the one before it
 };
 
-// The list has the order in which the trainer hands transfers to a communicator, which matches those
-// of two ranks in their order.
+// The list has the order in which the trainer hands transfers to a communicator, which matches
+// those of two ranks in their order.
 std::vector<Message> messages_of(const PipelineWork& work, int stage, const PipelineShape& shape) {
   std::vector<Message> messages;
   messages.reserve(4);
@@ -42,8 +42,8 @@ std::vector<Message> messages_of(const PipelineWork& work, int stage, const Pipe
 }
 
 // Stages whose exchanges block as those of NCCL do: a message moves when sender and receiver both
-// stand at it, and a stage goes on when all messages of its exchange have moved. Forward takes one unit
-// of time and backward two.
+// stand at it, and a stage goes on when all messages of its exchange have moved. Forward takes one
+// unit of time and backward two.
 class Simulation {
  public:
   Simulation(const PipelineShape& shape, std::vector<Order> orders)
@@ -53,8 +53,8 @@ class Simulation {
         time_(orders_.size()),
         waiting_(orders_.size()) {}
 
-  // Returns the time at which all stages have ended; -1 where they wait for each other for ever or a
-  // message is not the one that the receiver expects.
+  // Returns the time at which all stages have ended; -1 where they wait for each other for ever or
+  // a message is not the one that the receiver expects.
   int64_t run() {
     for (size_t stage = 0; stage < orders_.size(); ++stage) go_on(stage);
     while (move_one()) {
@@ -199,9 +199,9 @@ TEST(PipelineOrder, InterleavedStagesNeverWaitForEverAndTheBubbleIsSmaller) {
   });
 }
 
-// Each forward and backward once, backward after forward, both in the order of micro-batches in each
-// chunk: so gradients have the sums of one chunk. Chunks end in the order of the gradients' arena, the
-// last one first.
+// Each forward and backward once, backward after forward, both in the order of micro-batches in
+// each chunk: so gradients have the sums of one chunk. Chunks end in the order of the gradients'
+// arena, the last one first.
 void expect_every_work_once(const Order& order, const PipelineShape& shape, int64_t m, int stage) {
   std::vector<int64_t> num_forward(static_cast<size_t>(shape.num_chunks)),
       num_backward = num_forward;
@@ -242,8 +242,8 @@ TEST(PipelineOrder, EveryWorkIsDoneOnceAndBackwardAfterForward) {
   for_each_interleaved_pipeline(check);
 }
 
-// The tensors of a stage: nothing arrives in a place whose tensor is still to be read or sent, and each
-// work finds its own there.
+// The tensors of a stage: nothing arrives in a place whose tensor is still to be read or sent, and
+// each work finds its own there.
 class Places {
  public:
   Places(int stage, const PipelineShape& shape, int64_t num_micro_batches)
@@ -376,8 +376,8 @@ TEST(PipelineOrder, IsMegatrons) {
   EXPECT_EQ(pipeline_slots(0, four, 2), 2);
 }
 
-// forward_backward_pipelining_with_interleaving(): 2 (p - r - 1) + (v - 1) N forwards come first, then a
-// forward and a backward in turn; get_schedule_table() tells which.
+// forward_backward_pipelining_with_interleaving(): 2 (p - r - 1) + (v - 1) N forwards come first,
+// then a forward and a backward in turn; get_schedule_table() tells which.
 TEST(PipelineOrder, InterleavedIsMegatrons) {
   for_each_interleaved_pipeline([](const PipelineShape& shape, int64_t m) {
     if (m % shape.group_size != 0) return;

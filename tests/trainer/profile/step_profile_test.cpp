@@ -12,8 +12,8 @@
 namespace weft {
 namespace {
 
-// A device with streams whose clocks the test moves. What is enqueued on a stream takes the time that
-// the test says next; waits and events follow CUDA's rules.
+// A device with streams whose clocks the test moves. What is enqueued on a stream takes the time
+// that the test says next; waits and events follow CUDA's rules.
 class SimulatedDevice final : public ForwardingBackend {
  public:
   SimulatedDevice() : ForwardingBackend(create_cpu_backend(1)) {}
@@ -250,7 +250,8 @@ TEST_F(Profile, IsReadWhenTheDeviceHasPassedTheStepAndItsEventsServeAgain) {
   EXPECT_LE(device_->num_events(), num_events + 1) << "the beginning of the latest step is kept";
 }
 
-// A second exception, of a destructor that records the end of the operation, would abort the process.
+// A second exception, of a destructor that records the end of the operation, would abort the
+// process.
 TEST_F(Profile, ADeviceThatIsLostInAnOperationEndsWithItsException) {
   backend_->recorder().begin_step();
   compute(1);

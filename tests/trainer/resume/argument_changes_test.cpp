@@ -1,4 +1,5 @@
-// A resumed run tells which arguments it changes, and every option is listed with what its change does.
+// A resumed run tells which arguments it changes, and every option is listed with what its change
+// does.
 #include "trainer/resume/argument_changes.h"
 
 #include <gmock/gmock.h>
@@ -67,7 +68,8 @@ TEST(Resume, WarnsOfEvaluationsThatTakeOtherSamples) {
   const ModelShape shape = model_shape(config, 64);
   const CheckpointInfo info = saved_by(config, shape);
   EXPECT_THAT(plan_resume(info, shape, config, data_of_run()).warnings, testing::IsEmpty());
-  // The only dataset of a run may lie elsewhere. Of several, one may have taken the place of another.
+  // The only dataset of a run may lie elsewhere. Of several, one may have taken the place of
+  // another.
   Config swapped = config;
   swapped.paths.train_data_path = {"/data/q"};
   swapped.paths.test_data_path = {"/data/q"};

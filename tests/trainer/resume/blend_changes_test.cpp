@@ -32,8 +32,8 @@ class BlendChanges : public testing::Test {
     write_file_atomically(config.paths.blend_schedule, schedule);
     return config;
   }
-  // As a run of these options reads it, and as its checkpoint keeps it. The last letter of a prefix stands
-  // for the bytes.
+  // As a run of these options reads it, and as its checkpoint keeps it. The last letter of a prefix
+  // stands for the bytes.
   static DataIdentity data_of(const Config& config) {
     DataIdentity data;
     data.blends = resolve_data_paths(config.paths);

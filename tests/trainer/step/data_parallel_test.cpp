@@ -55,8 +55,8 @@ TEST(DataParallel, Bf16TrainsTheModelOfOneRank) {
   }
 }
 
-// Without clipping nothing depends on how the norm's sum is cut, so random numbers that followed the place
-// in a shard would be seen.
+// Without clipping nothing depends on how the norm's sum is cut, so random numbers that followed
+// the place in a shard would be seen.
 TEST(DataParallel, MomentsInBf16AreRoundedAlikeInShards) {
   Variant variant{.topology = dp(4), .dtype = DType::kBFloat16, .clip_grad = 0};
   variant.has_bf16_moments = true;

@@ -1,5 +1,5 @@
-// Training in fp16 on a GPU: the loss scale falls, fits and grows where it does on the CPU, and a run repeats its
-// bits, also from a state in the middle of the fall.
+// Training in fp16 on a GPU: the loss scale falls, fits and grows where it does on the CPU, and a
+// run repeats its bits, also from a state in the middle of the fall.
 #include "tests/trainer/model_fixture.h"
 
 namespace weft {

@@ -1,5 +1,5 @@
-// --fp32-residual-connection: models of 16 bits whose residual stream is fp32 come closer to the fp32 model, and
-// are cut among ranks without loss.
+// --fp32-residual-connection: models of 16 bits whose residual stream is fp32 come closer to the
+// fp32 model, and are cut among ranks without loss.
 #include <gtest/gtest.h>
 
 #include "tests/trainer/step/parallel_training.h"
@@ -24,7 +24,8 @@ TrainerOptions deep_options(const Shape& shape, DType dtype, bool has_fp32_resid
   options.shape.dtype = dtype;
   options.shape.has_fp32_residual = has_fp32_residual;
   options.shape.hidden_dropout = options.shape.attention_dropout = 0.1F;
-  // With a smaller one Adam makes whole updates of gradients that are rounding alone, by their signs.
+  // With a smaller one Adam makes whole updates of gradients that are rounding alone, by their
+  // signs.
   options.optimizer.eps = 1e-5;
   if (dtype == DType::kFloat16) options.loss_scale = LossScaleOptions{.constant = 256};
   shape.change(options.shape);
@@ -71,10 +72,11 @@ struct Numbers {
 
 class Fp32Residual : public testing::TestWithParam<Shape> {};
 
-// Other decisions of dropout would be differences, too. On a CPU the errors with the stream are 0.38 to 0.65 times those
-// without it in the gradients of the first batch, 0.42 to 0.74 in the last weights and 0.56 to 0.78 in the losses.
-// On a GPU attention rounds probabilities and gradients of scores, too: with four seeds the gradients had 0.40 to 0.77 times
-// the error, and in one case of 24, in fp16, 1.14 to 1.4 times, so only the size of the error is compared there.
+// Other decisions of dropout would be differences, too. On a CPU the errors with the stream are
+// 0.38 to 0.65 times those without it in the gradients of the first batch, 0.42 to 0.74 in the last
+// weights and 0.56 to 0.78 in the losses. On a GPU attention rounds probabilities and gradients of
+// scores, too: with four seeds the gradients had 0.40 to 0.77 times the error, and in one case of
+// 24, in fp16, 1.14 to 1.4 times, so only the size of the error is compared there.
 TEST_P(Fp32Residual, ComesCloserToTheFp32Model) {
   const auto run = [](DType dtype, bool has_fp32_residual) {
     TrainerOnDevice model(deep_options(GetParam(), dtype, has_fp32_residual));

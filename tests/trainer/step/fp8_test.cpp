@@ -1,5 +1,5 @@
-// Training whose layers have fp8 products: it stays near bf16, repeats its bits, goes on from a state to the bit
-// and is cut among ranks.
+// Training whose layers have fp8 products: it stays near bf16, repeats its bits, goes on from a
+// state to the bit and is cut among ranks.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -141,8 +141,8 @@ class NormsBackend final : public ForwardingBackend {
   }
 };
 
-// Two layers with two micro-batches have eight norms before products. The first step has no scales yet, and the third
-// one may compare with bf16.
+// Two layers with two micro-batches have eight norms before products. The first step has no scales
+// yet, and the third one may compare with bf16.
 TEST(Fp8Norms, AreWrittenInFp8WhereTheirScaleIsKnown) {
   struct Way {
     Fp8Options fp8;
@@ -181,8 +181,8 @@ std::vector<StepResult> run_measured_steps(TrainerOnDevice& model, uint64_t end)
   return results;
 }
 
-// A number of e4m3 is off by 2.5 % on average where its error is uniform between two neighbours, so a sum of
-// products of two of them by about 3.7 %.
+// A number of e4m3 is off by 2.5 % on average where its error is uniform between two neighbours, so
+// a sum of products of two of them by about 3.7 %.
 TEST_P(Fp8Recipes, ErrorsAreMeasuredAndTheBitsStay) {
   TrainerOptions options = fp8_options(GetParam().options);
   TrainerOnDevice plain(options);
@@ -226,7 +226,8 @@ TEST_P(Fp8Recipes, AGradientThatIsNotFiniteIsFound) {
   EXPECT_TRUE(run_steps(model, 2, 3).front().outcome.skipped);
 }
 
-// No scale is known after a first step without a finite number: the next steps must not multiply by 0.
+// No scale is known after a first step without a finite number: the next steps must not multiply by
+// 0.
 TEST_P(Fp8Recipes, AFirstStepThatIsBadDoesNotStopTheNextOnes) {
   TrainerOptions options = fp8_options(GetParam().options), plain = bf16_options();
   options.skips_bad_steps = plain.skips_bad_steps = true;
@@ -261,7 +262,8 @@ INSTANTIATE_TEST_SUITE_P(
     [](const testing::TestParamInfo<Recipe>& test) { return std::string(test.param.name); });
 
 #ifndef WEFT_TEST_CUDA
-// Ranks that share a layer take the scales of all of it, so what they have together is what one has.
+// Ranks that share a layer take the scales of all of it, so what they have together is what one
+// has.
 TEST(Fp8OverRanks, TensorParallelRanksShareTheHistories) {
   for (const bool shares_rows : {false, true}) {
     std::mutex mutex;

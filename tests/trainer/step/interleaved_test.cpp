@@ -1,4 +1,5 @@
-// Ranks that hold several chunks of the layers each train the model of ranks that hold one, to the bit.
+// Ranks that hold several chunks of the layers each train the model of ranks that hold one, to the
+// bit.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -24,8 +25,8 @@ Topology chunks(std::vector<int64_t> layers, int pp_size, int tp_size = 1, int d
   return topology;
 }
 
-// Norms are sums over what a rank holds, so their last bits may differ. Without clipping nothing else
-// depends on them.
+// Norms are sums over what a rank holds, so their last bits may differ. Without clipping nothing
+// else depends on them.
 void expect_bits_of(const Topology& other, Variant variant) {
   SCOPED_TRACE(variant.name());
   variant.clip_grad = 0;
@@ -52,7 +53,8 @@ void expect_bits_of_one_chunk(const Variant& variant) {
   expect_bits_of(plain, variant);
 }
 
-// The reference has a rank for each stage. In bf16 a gradient is rounded where it leaves a stage, so those must be equal.
+// The reference has a rank for each stage. In bf16 a gradient is rounded where it leaves a stage,
+// so those must be equal.
 void expect_bits_of_a_rank_for_each_stage(const Variant& variant) {
   Topology plain = variant.topology;
   plain.pp_size = static_cast<int>(plain.num_stages());
@@ -87,8 +89,8 @@ TEST(Interleaved, HasTheBitsOfOneRank) {
   expect_bits_of({}, {.topology = interleaved(3, 2), .num_layers = 6, .unties_head = true});
 }
 
-// Eight micro-batches: groups of 3, 3 and 2; of 5 and 3; and of 3, 3 and 2 for three stages, where the
-// last group makes stages wait.
+// Eight micro-batches: groups of 3, 3 and 2; of 5 and 3; and of 3, 3 and 2 for three stages, where
+// the last group makes stages wait.
 TEST(Interleaved, GroupsOfMicroBatchesMayBeOfAnySize) {
   for (const int64_t group : {3, 5, 8}) {
     expect_bits_of_one_chunk(
@@ -160,7 +162,8 @@ TEST(Interleaved, StagesThatCannotBeAreRefused) {
   }
 }
 
-// A slot holds a chunk's layers. The first of p stages keeps p v + p - 1 of them, the last (v - 1) p + 1.
+// A slot holds a chunk's layers. The first of p stages keeps p v + p - 1 of them, the last (v - 1)
+// p + 1.
 TEST(Interleaved, StagesPlanTheMemoryOfWhatIsInFlight) {
   const auto backend = create_cpu_backend(1);
   const auto activations = [&](int stage, int64_t num_chunks, int64_t most_micro_batches) {
@@ -181,8 +184,8 @@ TEST(Interleaved, StagesPlanTheMemoryOfWhatIsInFlight) {
   }
 }
 
-// At 12 ranks with 6 virtual stages each, 83 chunks are in flight on the first rank, and 24 of them are
-// first ones.
+// At 12 ranks with 6 virtual stages each, 83 chunks are in flight on the first rank, and 24 of them
+// are first ones.
 TEST(Interleaved, EmbeddingsTakeTheMemoryOfTwoGroups) {
   const auto backend = create_cpu_backend(1);
   const auto bytes_of = [&](int64_t num_chunks, int stage, const std::string& buffer) {

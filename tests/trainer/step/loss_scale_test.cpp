@@ -1,4 +1,5 @@
-// The loss's factor of fp16 training, as Megatron-LM moves it, and steps that are skipped on all ranks.
+// The loss's factor of fp16 training, as Megatron-LM moves it, and steps that are skipped on all
+// ranks.
 #include "trainer/step/loss_scale.h"
 
 #include <fmt/format.h>
@@ -276,7 +277,8 @@ TEST(LossScaledSteps, OverflowAlikeInAllTopologies) {
   }
 }
 
-// The same data in three types. fp16 has eight times the digits of bf16, and its gradients do not vanish.
+// The same data in three types. fp16 has eight times the digits of bf16, and its gradients do not
+// vanish.
 TEST(LossScaledSteps, TrainAlongTheCurveOfFp32) {
   constexpr int kSteps = 40;
   const auto curve = [&](DType dtype) {

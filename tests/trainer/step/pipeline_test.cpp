@@ -152,8 +152,8 @@ TEST(Pipeline, ASecondRunHasTheSameBits) {
   expect_equal(train(variant), train(variant));
 }
 
-// A stage keeps the activations of as many micro-batches as there are stages from it on, and no more
-// than a batch has; tokens lie on the first, targets and logits on the last.
+// A stage keeps the activations of as many micro-batches as there are stages from it on, and no
+// more than a batch has; tokens lie on the first, targets and logits on the last.
 TEST(Pipeline, StagesPlanTheMemoryOfWhatIsInFlight) {
   const auto backend = create_cpu_backend(1);
   const auto plan_of = [&](int stage, int64_t most_micro_batches, MemoryClass memory_class) {

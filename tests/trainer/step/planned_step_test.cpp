@@ -108,16 +108,16 @@ TEST(PlannedStep, TellsTheCollectivesOfARankAmongMany) {
     return std::count_if(planned.collectives.begin(), planned.collectives.end(),
                          [&](const Operation& o) { return o.name == name && o.group == group; });
   };
-  // Two layers of this stage sum two branches each in forward and in backward, for two micro-batches; the first
-  // stage sums the embedding.
+  // Two layers of this stage sum two branches each in forward and in backward, for two
+  // micro-batches; the first stage sums the embedding.
   EXPECT_EQ(num_of("all_reduce", "tensor"), 2 * (2 * 2 * 2 + 1));
   EXPECT_GT(num_of("exchange", "pipeline"), 0);
   EXPECT_GT(num_of("reduce_scatter", "data"), 0);
   EXPECT_EQ(num_of("all_gather", "data"), num_of("reduce_scatter", "data"));
 }
 
-// Attention's backward makes the gradient of the bias of queries, keys and values then, so no product is timed that
-// sums it.
+// Attention's backward makes the gradient of the bias of queries, keys and values then, so no
+// product is timed that sums it.
 TEST(PlannedStep, HasNoProductThatSumsABiasGradientOfAttention) {
   TrainerOptions options = small_options();
   options.shape.dtype = DType::kBFloat16;
@@ -128,7 +128,8 @@ TEST(PlannedStep, HasNoProductThatSumsABiasGradientOfAttention) {
   EXPECT_EQ(all_of<AttentionBackward>(planned).size(), 2U * 2U);
 }
 
-// GPT-3 with 8 tensor-parallel ranks: the norm's backward takes most, 132 blocks with three rows of fp32 sums.
+// GPT-3 with 8 tensor-parallel ranks: the norm's backward takes most, 132 blocks with three rows of
+// fp32 sums.
 TEST(PlannedStep, PlansTheScratchOfTheNormOfWideModels) {
   TrainerOptions options = small_options();
   ModelShape& shape = options.shape;

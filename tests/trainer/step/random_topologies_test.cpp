@@ -34,8 +34,8 @@ class Chooser {
   std::mt19937_64 random_;
 };
 
-// Each layer goes to any stage; only the first and the last may get none. Stages are interleaved where
-// the others get one layer at least.
+// Each layer goes to any stage; only the first and the last may get none. Stages are interleaved
+// where the others get one layer at least.
 void set_stages(Variant& v, Chooser& choose) {
   v.topology.num_chunks = 1;
   if (v.topology.pp_size == 1) return v.topology.stage_layers.clear();

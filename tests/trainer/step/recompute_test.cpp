@@ -61,8 +61,8 @@ TEST(Recompute, HasTheBitsOfKeepingEverythingWithAnFp32ResidualStream) {
                     .loss_scale = LossScaleOptions{.constant = 256}});
 }
 
-// Forward quantizes inputs by rows and transposed at once where everything is kept; with norms and the activation
-// recomputed each input is quantized in forward and again in backward.
+// Forward quantizes inputs by rows and transposed at once where everything is kept; with norms and
+// the activation recomputed each input is quantized in forward and again in backward.
 TEST(Recompute, HasTheBitsOfKeepingEverythingInFp8) {
   for (const Glu glu : {Glu::kNone, Glu::kSwiglu}) {
     for (const bool is_delayed : {true, false}) {
@@ -78,8 +78,9 @@ TEST(Recompute, HasTheBitsOfKeepingEverythingInFp8) {
                     .fp8 = Fp8Options{.has_weight_gradients = false}});
 }
 
-// The copies belong to micro-batches, of which several are under way. A scale of the tensor itself differs
-// between them. With four tensor-parallel ranks a layer has no gradient as wide as a LayerNorm.
+// The copies belong to micro-batches, of which several are under way. A scale of the tensor itself
+// differs between them. With four tensor-parallel ranks a layer has no gradient as wide as a
+// LayerNorm.
 TEST(Recompute, HasTheSameBitsInFp8OverRanks) {
   for (const Topology& topology :
        {Topology{.tp_size = 2, .sequence_parallel = true},
@@ -104,8 +105,8 @@ TEST(Recompute, HasTheSameBitsOverTensorParallelRanks) {
   }
 }
 
-// Stages keep the inputs of several micro-batches, and share what they recompute. The last stage of the
-// second pipeline has three layers, its first one none.
+// Stages keep the inputs of several micro-batches, and share what they recompute. The last stage of
+// the second pipeline has three layers, its first one none.
 TEST(Recompute, HasTheSameBitsOverPipelineStages) {
   expect_same_bits({.topology = {.pp_size = 2, .stage_layers = {3, 2}}, .num_layers = 5});
   expect_same_bits({.topology = {.pp_size = 3, .stage_layers = {0, 1, 3}},

@@ -1,6 +1,6 @@
-// A checkpoint of several ranks holds what they have trained, and ranks of another topology go on from
-// it. Trainers have lost the embedding's LayerNorm and a stage's copy of the tied embedding there
-// [bigscience's chronicles of its 104B and 176B models].
+// A checkpoint of several ranks holds what they have trained, and ranks of another topology go on
+// from it. Trainers have lost the embedding's LayerNorm and a stage's copy of the tied embedding
+// there [bigscience's chronicles of its 104B and 176B models].
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -114,8 +114,8 @@ TEST_P(Restart, OnAnotherTopologyHasEveryTensorToTheBit) {
   }
 }
 
-// A run may begin or cease to keep Adam's moments in bf16. Those of fp32 are rounded to the nearest; what was trained
-// otherwise is the checkpoint's to the bit.
+// A run may begin or cease to keep Adam's moments in bf16. Those of fp32 are rounded to the
+// nearest; what was trained otherwise is the checkpoint's to the bit.
 TEST(RestartWithMomentsOfAnotherType, ConvertsThemOnAnotherTopology) {
   const fs::path dir =
       fs::temp_directory_path() / ("weft-restart-moments-" + std::to_string(::getpid()));

@@ -237,9 +237,9 @@ std::vector<std::vector<std::string>> operations_of(const Variant& variant) {
   return logs;
 }
 
-// NCCL starts operations in the order in which the host enqueues them, over all communicators: ranks
-// with different orders would wait for each other for ever, and a collective of the first layer
-// waits for what stands before it.
+// NCCL starts operations in the order in which the host enqueues them, over all communicators:
+// ranks with different orders would wait for each other for ever, and a collective of the first
+// layer waits for what stands before it.
 TEST(TensorParallel, ParametersAreGatheredOneLayerAheadInOneOrderOnAllRanks) {
   for (const bool sp : {false, true}) {
     const auto logs = operations_of({.topology = tp(2, 2, sp),
@@ -308,7 +308,8 @@ TEST(SequenceParallel, GathersTheRowsOfALayerNormOnceWhereTheyAreStillThere) {
   EXPECT_EQ(gathers, num_micro_batches * (2 * (forward + backward) + forward));
 }
 
-// A rank keeps its rows of what LayerNorms and residuals need, and its heads and columns of the rest.
+// A rank keeps its rows of what LayerNorms and residuals need, and its heads and columns of the
+// rest.
 TEST(SequenceParallel, KeepsOwnRowsOnly) {
   const auto backend = create_cpu_backend(1);
   const auto bytes_of = [&](int tp_size, bool sp, MemoryClass memory_class) {

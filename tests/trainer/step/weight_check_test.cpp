@@ -253,8 +253,8 @@ TEST(Mutations, PartialSumsThatAreNotSummedOverTensorParallelRanksAreFound) {
               HasSubstr("rank 0 (thread 0) and rank 1 (thread 1) differ: model/"));
 }
 
-// The bf16 path of BLOOM's trainer: the first stage's copy learns from the embedding alone, the last
-// one's from the head alone.
+// The bf16 path of BLOOM's trainer: the first stage's copy learns from the embedding alone, the
+// last one's from the head alone.
 TEST(Mutations, TiedGradientsThatAreNotSummedOverTheStagesAreFound) {
   for (const auto& [dtype, shards] : {std::pair{DType::kFloat32, false},
                                       {DType::kFloat32, true},

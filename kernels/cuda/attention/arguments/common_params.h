@@ -7,8 +7,8 @@
 
 namespace weft::cuda::attention {
 
-// Returns the parameters that forward and backward have in common. Throws std::invalid_argument where indices of
-// blocks would overflow.
+// Returns the parameters that forward and backward have in common. Throws std::invalid_argument
+// where indices of blocks would overflow.
 Params common_params(const Tensor& qkv, const Tensor& document_bounds, const Tensor& slopes,
                      const Heads& heads, float scale, const Dropout& dropout);
 

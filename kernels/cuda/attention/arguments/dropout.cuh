@@ -1,6 +1,6 @@
 // Reading dropout's bits where the scores are computed. The mask is laid out for it
-// (kernels/numbers/dropout.h): a lane needs one word for 16 queries by 64 keys, and for the transposed tile
-// of 16 keys by 64 queries it has one word after a transposition between lanes.
+// (kernels/numbers/dropout.h): a lane needs one word for 16 queries by 64 keys, and for the
+// transposed tile of 16 keys by 64 queries it has one word after a transposition between lanes.
 #pragma once
 
 #include "kernels/cuda/attention/arguments/params.h"

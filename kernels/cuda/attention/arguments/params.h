@@ -17,8 +17,8 @@ namespace weft::cuda::attention {
 
 constexpr float kLog2E = 1.4426950408889634F;
 
-// Dropout as the device uses it. Kept probabilities are multiplied by keep_scale, which is 1 without
-// dropout; the kernels apply it to sums of probabilities, where it costs nothing.
+// Dropout as the device uses it. Kept probabilities are multiplied by keep_scale, which is 1
+// without dropout; the kernels apply it to sums of probabilities, where it costs nothing.
 struct DropoutArgs {
   uint64_t seed = 0, stream = 0, first_draw = 0;  // of kMaskBitsPerDraw elements
   uint32_t threshold = 0;
@@ -30,8 +30,8 @@ inline DropoutArgs dropout_args(const Dropout& dropout) {
           dropout_threshold(dropout.p), dropout_scale(dropout.p)};
 }
 
-// Where partial sums of the gradient of a bias lie (backward_workspace/bias_sums.h): rows of H heads of
-// as many columns as a tile has. They are null where nobody wants them.
+// Where partial sums of the gradient of a bias lie (backward_workspace/bias_sums.h): rows of H
+// heads of as many columns as a tile has. They are null where nobody wants them.
 struct BiasSums {
   float* of_queries = nullptr;  // (B, query_rows, H, columns)
   float* of_values = nullptr;   // (B, value_rows, H, columns)
@@ -66,7 +66,8 @@ struct Params {
   const int2* document_bounds = nullptr;  // (B,T): begin and end of each token's document, or null
   const float* slopes = nullptr;          // (H) of ALiBi, or null
   int head_size = 0;                      // D of the tensors
-  // Sums of dQ and who may add to them (backward_workspace/semaphores.cuh), backward on Hopper only.
+  // Sums of dQ and who may add to them (backward_workspace/semaphores.cuh), backward on Hopper
+  // only.
   float* dq_sums = nullptr;   // (num_slots, blocks, 64 * D)
   int* semaphores = nullptr;  // the scheduler's counter and (num_slots, blocks)
   int num_slots = 0, num_semaphores = 0;
@@ -108,10 +109,10 @@ struct BlockPlace {
   int tile;  // 0 .. num_tiles - 1
 };
 
-// Returns the head and tile of a block, or of a work tile that a block draws. They run in order of their index, one group
-// of heads after the other, so that a group's tensors are read from memory once. Inside a group all heads'
-// tile 0 comes first: launchers number tiles by falling work, so that the short ones fill the gaps
-// at the end.
+// Returns the head and tile of a block, or of a work tile that a block draws. They run in order of
+// their index, one group of heads after the other, so that a group's tensors are read from memory
+// once. Inside a group all heads' tile 0 comes first: launchers number tiles by falling work, so
+// that the short ones fill the gaps at the end.
 __device__ inline BlockPlace block_order(const Params& p, int num_tiles, int idx = blockIdx.x) {
   const int num_heads = p.B * p.H;
   const int group = idx / (p.heads_per_group * num_tiles);
@@ -137,9 +138,10 @@ __device__ inline int end_of_queries_of(const Params& p, int b, int key) {
 
 // --- ALiBi ---
 //
-// The kernels add slope * (key - query) in two terms: that of a row and its first column in a tile, once
-// a tile, and that of a column inside the tile, one instruction for a score. Distances are exact integers.
-// Sums round to 24 bits; terms so large that this matters belong to keys whose probability is 0.
+// The kernels add slope * (key - query) in two terms: that of a row and its first column in a tile,
+// once a tile, and that of a column inside the tile, one instruction for a score. Distances are
+// exact integers. Sums round to 24 bits; terms so large that this matters belong to keys whose
+// probability is 0.
 
 // Returns the head's slope, of scores in multiples of `unit`; 0 without ALiBi.
 template <bool kAlibi>

@@ -10,14 +10,15 @@ namespace weft::cuda {
 namespace attention {
 namespace {
 
-// Rows of partial sums: column d of head h is at h * head_stride + d, and rows are H * head_stride apart.
+// Rows of partial sums: column d of head h is at h * head_stride + d, and rows are H * head_stride
+// apart.
 struct Partials {
   const float* data;
   int num_rows, head_stride;
 };
 
-// A block of 32 x 32 threads adds 32 columns of partial sums to out (H,3,D), as sum_partials does: those of queries
-// where blockIdx.y is 0, else those of values. The sums of keys are 0.
+// A block of 32 x 32 threads adds 32 columns of partial sums to out (H,3,D), as sum_partials does:
+// those of queries where blockIdx.y is 0, else those of values. The sums of keys are 0.
 __global__ void __launch_bounds__(1024)
     attention_bias_sums_kernel(float* out, int H, int D, const Partials of_queries,
                                const Partials of_values, bool accumulate) {

@@ -1,13 +1,16 @@
-// The gradient of a bias of queries, keys and values, which is the sum of dqkv over all tokens, without a pass over dqkv:
-// - Queries: a warp of the fused backward kernel adds up dQ in shared memory, where it is complete (hopper_backward/dq_columns.cuh).
-// - Values: a query's probabilities add up to 1, so the sum of dV over keys is that of dO over queries. The kernel
-//   that reads dO for delta adds it up. Dropout changes probabilities, so there the fused kernel adds up the dV of
-//   its keys.
-// - Keys: sum over keys of dK = scale * sum over queries q of (sum over keys of dS[q]) Q[q] = 0, because softmax makes
-//   the gradients dS[q] of a query's scores add up to 0, with dropout, documents and ALiBi, too.
+// The gradient of a bias of queries, keys and values, which is the sum of dqkv over all tokens,
+// without a pass over dqkv:
+// - Queries: a warp of the fused backward kernel adds up dQ in shared memory, where it is complete
+//   (hopper_backward/dq_columns.cuh).
+// - Values: a query's probabilities add up to 1, so the sum of dV over keys is that of dO over
+//   queries. The kernel that reads dO for delta adds it up. Dropout changes probabilities, so there
+//   the fused kernel adds up the dV of its keys.
+// - Keys: sum over keys of dK = scale * sum over queries q of (sum over keys of dS[q]) Q[q] = 0,
+//   because softmax makes the gradients dS[q] of a query's scores add up to 0, with dropout,
+//   documents and ALiBi, too.
 //
-// The kernels leave sums of some tokens in memory, and a last one adds these up in a fixed order. Kernels of other
-// types, tiles and GPUs leave none; there sum_dqkv reads dqkv.
+// The kernels leave sums of some tokens in memory, and a last one adds these up in a fixed order.
+// Kernels of other types, tiles and GPUs leave none; there sum_dqkv reads dqkv.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -35,8 +35,8 @@ __global__ void attention_backward_rows_fp32_kernel(const Params p) {
   }
 }
 
-// The same for 16 bits, with a row spread over 8 lanes of 16 bytes each: this kernel is bound by memory. It also sets
-// the counters of semaphores.cuh to 0.
+// The same for 16 bits, with a row spread over 8 lanes of 16 bytes each: this kernel is bound by
+// memory. It also sets the counters of semaphores.cuh to 0.
 template <typename Element>
 __global__ void attention_backward_rows_kernel(const Params p) {
   const int64_t padded = padded_length(p.T);
@@ -64,7 +64,8 @@ __global__ void attention_backward_rows_kernel(const Params p) {
 constexpr int kSumRows = kTileKeys;  // A block sums dO over so many queries of a head.
 static_assert(kRowPadding % kSumRows == 0);
 
-// Computes lse2 and delta as attention_backward_rows_kernel does, and a block's sums of dO. Eight lanes read a row.
+// Computes lse2 and delta as attention_backward_rows_kernel does, and a block's sums of dO. Eight
+// lanes read a row.
 template <typename Element>
 __global__ void __launch_bounds__(256) attention_backward_rows_and_sums_kernel(const Params p) {
   using Pair = std::conditional_t<kIsFp16<Element>, __half2, __nv_bfloat162>;

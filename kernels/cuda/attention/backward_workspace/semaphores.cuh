@@ -1,10 +1,10 @@
 // The order in which blocks add to dQ, so that equal calls give equal bits.
 //
-// A work tile of backward is 128 keys of a (batch, head). Its block adds its part to the sums of all
-// queries that see the keys, for every 64 queries in the order of falling tiles: the tile on the
-// diagonal stores its part, the others add theirs, and the last one reads the sums and adds its own
-// part in registers. Every 64 queries of a head have a semaphore, a counter that says whose turn it
-// is. For queries that three tiles of keys see, and a later head that has the same slot:
+// A work tile of backward is 128 keys of a (batch, head). Its block adds its part to the sums of
+// all queries that see the keys, for every 64 queries in the order of falling tiles: the tile on
+// the diagonal stores its part, the others add theirs, and the last one reads the sums and adds its
+// own part in registers. Every 64 queries of a head have a semaphore, a counter that says whose
+// turn it is. For queries that three tiles of keys see, and a later head that has the same slot:
 //
 //   semaphore        0           1                2                       3
 //   block of tile 2  store sums | next queries ...
@@ -15,11 +15,11 @@
 //   acquire: wait for the value, proxy fence    release: wait for own copies, value + 1
 //
 // Blocks draw work tiles from a counter, the tile scheduler: a few heads together, the last tile of
-// each first. It has the fewest queries, and the tile before it reaches any query one tile later, so
-// blocks that run side by side hardly wait ("shortest processing time first" of FlashAttention-3's
-// deterministic mode; a schedule without stalls in the model of arXiv:2601.21824). With several
-// heads together a tile begins later than the one that it waits for. A tile waits for tiles that
-// were drawn earlier alone, so one of them can always proceed.
+// each first. It has the fewest queries, and the tile before it reaches any query one tile later,
+// so blocks that run side by side hardly wait ("shortest processing time first" of
+// FlashAttention-3's deterministic mode; a schedule without stalls in the model of
+// arXiv:2601.21824). With several heads together a tile begins later than the one that it waits
+// for. A tile waits for tiles that were drawn earlier alone, so one of them can always proceed.
 //
 // Sums of later heads take the place of those of earlier ones, so that all stay in L2: head bh uses
 // slot bh % num_slots, and the semaphores go on counting. Where heads share slots there are more of

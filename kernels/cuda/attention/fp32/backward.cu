@@ -6,8 +6,8 @@ namespace weft::cuda::attention {
 namespace fp32 {
 namespace {
 
-// Returns exp(score - lse), directly from lse instead of lse2. Padding rows have lse2 = +inf and give
-// 0.
+// Returns exp(score - lse), directly from lse instead of lse2. Padding rows have lse2 = +inf and
+// give 0.
 __device__ inline float probability(float score, float lse2) {
   return expf(score - lse2 * 0.6931471805599453F);
 }

@@ -1,4 +1,5 @@
-// Attention in plain fp32, for exact comparisons and small models. The kernels take any of the head sizes.
+// Attention in plain fp32, for exact comparisons and small models. The kernels take any of the head
+// sizes.
 #pragma once
 
 #include <cuda_runtime.h>

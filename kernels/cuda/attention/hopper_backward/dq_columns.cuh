@@ -7,8 +7,8 @@ namespace weft::cuda::attention {
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-// Adds 64 rows of dQ to the sums of its columns that lie at `bias`, or replaces these where `assigns`. A lane has two
-// neighbouring columns.
+// Adds 64 rows of dQ to the sums of its columns that lie at `bias`, or replaces these where
+// `assigns`. A lane has two neighbouring columns.
 template <class Shape>
 __device__ inline void add_columns(uint32_t bias, PanelTile<Shape::D, 64> dq, bool assigns) {
 #pragma unroll 1
@@ -27,8 +27,8 @@ __device__ inline void add_columns(uint32_t bias, PanelTile<Shape::D, 64> dq, bo
   }
 }
 
-// Sums the columns of dQ that a work tile finishes, beside the threads that store them. One warp does it, in the order of
-// queries, so that equal calls give equal bits.
+// Sums the columns of dQ that a work tile finishes, beside the threads that store them. One warp
+// does it, in the order of queries, so that equal calls give equal bits.
 template <class Shape, bool kDropout, bool kDocuments>
 __device__ inline void sum_query_gradients(const Params& p,
                                            const BackwardMemory<Shape, kDropout>& memory) {

@@ -1,5 +1,6 @@
-// The product dQ = dS K of backward on Hopper. It needs the gradients of both warpgroups' scores with queries as rows, so
-// they go through shared memory, and the groups take turns in forming dQ of a block of 64 queries.
+// The product dQ = dS K of backward on Hopper. It needs the gradients of both warpgroups' scores
+// with queries as rows, so they go through shared memory, and the groups take turns in forming dQ
+// of a block of 64 queries.
 #pragma once
 
 #include "kernels/cuda/attention/hopper_backward/memory.cuh"
@@ -11,8 +12,8 @@ namespace weft::cuda::attention {
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-// The numbers of the barriers between the groups, by the group that forms dQ of the step. (0 is that of
-// __syncthreads, 1 and 2 are those of sync_warpgroup.)
+// The numbers of the barriers between the groups, by the group that forms dQ of the step. (0 is
+// that of __syncthreads, 1 and 2 are those of sync_warpgroup.)
 constexpr int kScoresFull = 3, kScoresEmpty = 5;
 
 // Writes a warp's 16 rows of a left operand with 64 columns.
@@ -24,8 +25,8 @@ __device__ inline void store_operand(Tile<64> tile, int row, const uint32_t (&a)
   }
 }
 
-// Acquires the semaphore for a work tile that is the last one to add to a block of queries. A warp calls it. Returns the sums of
-// the others.
+// Acquires the semaphore for a work tile that is the last one to add to a block of queries. A warp
+// calls it. Returns the sums of the others.
 template <int D>
 __device__ inline const float* wait_for_sums(const Params& p, const WorkTile& work, int block) {
   if ((threadIdx.x & 31) == 0) Semaphores(p, work).acquire(block);
@@ -33,15 +34,17 @@ __device__ inline const float* wait_for_sums(const Params& p, const WorkTile& wo
   return sums_of<D>(p, work, block);
 }
 
-// The two groups hand the gradients of a step's scores to each other, and one of them reads both to form dQ.
+// The two groups hand the gradients of a step's scores to each other, and one of them reads both to
+// form dQ.
 template <class Shape, bool kDropout>
 struct ScoreExchange {
   const BackwardMemory<Shape, kDropout>& memory;
   int group;
 
   __device__ bool forms_dq(int step) const { return step % 2 == group; }
-  // Writes this warp's 16 keys, when the other group no longer reads what lies there. (This group itself does not: each warp
-  // has waited for its products, and all have met since.) The group that forms dQ waits for them later.
+  // Writes this warp's 16 keys, when the other group no longer reads what lies there. (This group
+  // itself does not: each warp has waited for its products, and all have met since.) The group that
+  // forms dQ waits for them later.
   __device__ void store(int step, int warp_row, const uint32_t (&gradients)[4][4]) const {
     const int reader = (step + Shape::kScores) % 2;  // of what lies there
     if (step >= Shape::kScores && reader != group) sync_at(kScoresEmpty + reader);
@@ -49,9 +52,10 @@ struct ScoreExchange {
     fence_shared_async();
     if (!forms_dq(step)) arrive_at(kScoresFull + step % 2);
   }
-  // Forms dQ of the step's queries, of both groups' keys, and hands it to the thread that brings it to memory. Returns when
-  // all products of this thread are complete. `i` is the number of the work tile. Where it is the last one to add, dQ is complete:
-  // the sums of the others, if there are any, lie at `before`.
+  // Forms dQ of the step's queries, of both groups' keys, and hands it to the thread that brings it
+  // to memory. Returns when all products of this thread are complete. `i` is the number of the work
+  // tile. Where it is the last one to add, dQ is complete: the sums of the others, if there are
+  // any, lie at `before`.
   __device__ void form_dq(const Params& p, int i, int step, bool is_complete,
                           const float* before) const {
     using Element = typename Shape::Element;

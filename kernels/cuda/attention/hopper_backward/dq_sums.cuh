@@ -1,7 +1,8 @@
-// The part of backward on Hopper that adds a work tile's dQ to those of other work tiles: one thread
-// for each warpgroup brings the sums of its blocks to memory when it has acquired their semaphores
-// (semaphores.cuh), while the warpgroup goes on. Where a work tile is the last one to add, the
-// warpgroup adds the others' sums to its product in registers, and the thread stores dQ. Where the gradient of a bias is wanted, one more warp sums dQ's columns (dq_columns.cuh).
+// The part of backward on Hopper that adds a work tile's dQ to those of other work tiles: one
+// thread for each warpgroup brings the sums of its blocks to memory when it has acquired their
+// semaphores (semaphores.cuh), while the warpgroup goes on. Where a work tile is the last one to
+// add, the warpgroup adds the others' sums to its product in registers, and the thread stores dQ.
+// Where the gradient of a bias is wanted, one more warp sums dQ's columns (dq_columns.cuh).
 #pragma once
 
 #include "kernels/cuda/attention/hopper_backward/memory.cuh"
@@ -22,8 +23,8 @@ __device__ inline void add_floats(float* dst, uint32_t src, int num_bytes) {
       : "memory");
 }
 
-// Adds the sums of block `number` of those that the block of threads has formed to block `block` of the sequence, where
-// other work tiles follow. The buffer is free before the semaphore is released.
+// Adds the sums of block `number` of those that the block of threads has formed to block `block` of
+// the sequence, where other work tiles follow. The buffer is free before the semaphore is released.
 template <class Shape, bool kDropout>
 __device__ inline void add_sums(const Params& p, const BackwardMemory<Shape, kDropout>& memory,
                                 const WorkTile& work, const Semaphores& semaphores, int block,
@@ -73,7 +74,8 @@ __device__ inline void add_query_gradients(const Params& p,
       wait_reads();
       arrive(memory.sums_barriers().empty(number));
     }
-    // Only a later head waits for what follows the last additions, so one fence is enough for all of them.
+    // Only a later head waits for what follows the last additions, so one fence is enough for all
+    // of them.
     if (kDocuments || work.tile == 0) {
       __threadfence();
       for (int block = first; block < steps.end; block += Shape::kGroups) {

@@ -1,7 +1,8 @@
-// Attention backward on Hopper in one kernel with five products: a block owns 128 keys, sums their dK and
-// dV over the queries that stream through it, and adds its part of dQ to sums in memory, in a fixed order
-// (backward_workspace/semaphores.cuh). Its blocks stay on their multiprocessors and take one work tile after the
-// other, so that the next one's tiles arrive while the last ones of this one are multiplied.
+// Attention backward on Hopper in one kernel with five products: a block owns 128 keys, sums their
+// dK and dV over the queries that stream through it, and adds its part of dQ to sums in memory, in
+// a fixed order (backward_workspace/semaphores.cuh). Its blocks stay on their multiprocessors and
+// take one work tile after the other, so that the next one's tiles arrive while the last ones of
+// this one are multiplied.
 //
 // Two warpgroups multiply (products.cuh); the third one's warps copy tiles and bring dQ to memory
 // (dq_sums.cuh), which needs few registers.

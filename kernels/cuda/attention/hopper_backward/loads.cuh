@@ -8,8 +8,8 @@ namespace weft::cuda::attention {
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-// Draws work tiles and copies their tiles; one thread does all of it. It draws when all tiles of the
-// work tile before are on their way, not earlier: the work tiles that follow wait for this one.
+// Draws work tiles and copies their tiles; one thread does all of it. It draws when all tiles of
+// the work tile before are on their way, not earlier: the work tiles that follow wait for this one.
 template <class Shape, bool kDropout, bool kDocuments>
 __device__ inline void load_tiles(const Params& p, const BackwardMemory<Shape, kDropout>& memory,
                                   const CUtensorMap& qkv_map, const CUtensorMap& dout_map) {

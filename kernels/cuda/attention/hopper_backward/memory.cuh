@@ -1,5 +1,5 @@
-// Shared memory of backward on Hopper: the tiles that its warps hand to each other, and the barriers
-// with which they do it.
+// Shared memory of backward on Hopper: the tiles that its warps hand to each other, and the
+// barriers with which they do it.
 //
 //   loading warp -> own tiles (K, V), stages (Q, dO, lse2, delta, dropout's bits) -> warpgroups
 //   warpgroups -> scores' gradients -> warpgroups -> sums of dQ, or dQ -> adding threads -> memory
@@ -13,9 +13,10 @@
 
 namespace weft::cuda::attention {
 
-// Two warpgroups own 64 keys each. A step has 64 queries. What warps hand on lies several times in memory, so that the
-// next can arrive or be written early: kStages times queries, kOwn times the own tiles of a work tile, kScores times
-// the gradients of a step's scores, and kSums times its sums of dQ.
+// Two warpgroups own 64 keys each. A step has 64 queries. What warps hand on lies several times in
+// memory, so that the next can arrive or be written early: kStages times queries, kOwn times the
+// own tiles of a work tile, kScores times the gradients of a step's scores, and kSums times its
+// sums of dQ.
 template <typename ElementType, int kHeadSize, int kNumStages, int kNumOwn, int kNumScores,
           int kNumSums>
 struct FusedShape {
@@ -88,10 +89,12 @@ struct BackwardMemory {
     return score_tile(0, 0).base + Shape::kScores * Shape::kScoreBytes +
            Buffers<Shape::kSums>::index(step) * Shape::kSumBytes;
   }
-  // Returns the place, in 16 bytes, of the four numbers of thread `thread` in columns [8 n, 8 n + 8).
+  // Returns the place, in 16 bytes, of the four numbers of thread `thread` in columns [8 n, 8 n +
+  // 8).
   __device__ static int sums_place(int n, int thread) { return n * 128 + thread; }
-  // Uses of a buffer may come from both groups in turn. A wait for a use does not return for the one before, because a group
-  // forms dQ of a step after the other one has handed over its sums of all steps before (ScoreExchange).
+  // Uses of a buffer may come from both groups in turn. A wait for a use does not return for the
+  // one before, because a group forms dQ of a step after the other one has handed over its sums of
+  // all steps before (ScoreExchange).
   __device__ Buffers<Shape::kSums> sums_barriers() const {
     return {barriers + 16 * (Shape::kOwn + Shape::kStages)};
   }
@@ -109,8 +112,8 @@ struct BackwardMemory {
     return stage_base() + Shape::kStages * 2 * Shape::kTileBytes;
   }
 
-  // One thread initialises the barriers. Every warp of the warpgroups, both adding threads and the warp that sums columns
-  // of dQ read the work tile.
+  // One thread initialises the barriers. Every warp of the warpgroups, both adding threads and the
+  // warp that sums columns of dQ read the work tile.
   __device__ void init_barriers(bool sums_columns) const {
     constexpr int kWarps = 4 * Shape::kGroups;
     own().init(1, kWarps + Shape::kGroups + sums_columns);
@@ -139,7 +142,8 @@ struct Steps {
   }
 };
 
-// Tells whether a work tile is the last one to add to dQ of a block, and whether it is the only one.
+// Tells whether a work tile is the last one to add to dQ of a block, and whether it is the only
+// one.
 template <class Shape, bool kDocuments>
 struct LastTile {
   bool is_last, is_only;

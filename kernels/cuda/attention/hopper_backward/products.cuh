@@ -1,10 +1,12 @@
 // The part of backward on Hopper that multiplies: two warpgroups with 64 keys each.
 //
 // Scores are computed with keys as rows. So P^T and dS^T are the left operands of dV = P^T dO and
-// dK = dS^T Q without leaving registers. dQ = dS K needs the gradients of both groups' scores with queries as rows:
-// they go through shared memory, and the groups take turns in forming dQ of a block of 64 queries.
+// dK = dS^T Q without leaving registers. dQ = dS K needs the gradients of both groups' scores with
+// queries as rows: they go through shared memory, and the groups take turns in forming dQ of a
+// block of 64 queries.
 //
-// The score products of a step are queued at its begin; the sums of dV are formed during the elementwise work of dS.
+// The score products of a step are queued at its begin; the sums of dV are formed during the
+// elementwise work of dS.
 #pragma once
 
 #include "kernels/cuda/attention/arguments/head_view.cuh"
@@ -39,8 +41,8 @@ __device__ inline void multiply_tiles(const Params& p,
   using Element = typename Shape::Element;
   constexpr int D = Shape::D, kN = 8;
   constexpr bool kEarlyDelta = D <= 96;  // sums of dK, dV, scores and dP leave registers for it
-  // With few columns the left operands of S^T and dP^T fit in registers, too, so that these products read
-  // half as much of shared memory.
+  // With few columns the left operands of S^T and dP^T fit in registers, too, so that these
+  // products read half as much of shared memory.
   constexpr bool kInRegisters = D <= 64;
   const ScoreExchange<Shape, kDropout> exchange{memory, group};
   const int lane = threadIdx.x & 31, warp_row = threadIdx.x / 32 % 4 * 16;

@@ -1,4 +1,5 @@
-// Backward on Hopper turns a tile of scores into probabilities, and those into gradients, between its products.
+// Backward on Hopper turns a tile of scores into probabilities, and those into gradients, between
+// its products.
 #pragma once
 
 #include "kernels/cuda/attention/arguments/dropout.cuh"

@@ -1,4 +1,5 @@
-// The sums of a work tile's dV over its keys, for the gradient of a bias with dropout (backward_workspace/bias_sums.h).
+// The sums of a work tile's dV over its keys, for the gradient of a bias with dropout
+// (backward_workspace/bias_sums.h).
 #pragma once
 
 #include "kernels/cuda/attention/arguments/params.h"

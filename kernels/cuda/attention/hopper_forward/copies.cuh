@@ -1,14 +1,16 @@
-// The warps of forward on Hopper that copy: one draws work tiles and loads their keys and values, one loads queries,
-// one stores results. They run ahead of the warpgroups that multiply, as far as buffers are free.
+// The warps of forward on Hopper that copy: one draws work tiles and loads their keys and values,
+// one loads queries, one stores results. They run ahead of the warpgroups that multiply, as far as
+// buffers are free.
 #pragma once
 
 #include "kernels/cuda/attention/hopper_forward/memory.cuh"
 
 namespace weft::cuda::attention {
 
-// The tile scheduler. Blocks draw work tiles from a counter in device memory, so those that begin late, because other kernels
-// hold their multiprocessors, leave work tiles to the others; no block waits for another one. Each block draws once more than it
-// gets work tiles: after the last draw of all the counter is 0 again.
+// The tile scheduler. Blocks draw work tiles from a counter in device memory, so those that begin
+// late, because other kernels hold their multiprocessors, leave work tiles to the others; no block
+// waits for another one. Each block draws once more than it gets work tiles: after the last draw of
+// all the counter is 0 again.
 template <class Shape>
 struct ForwardScheduler {
   int num_tiles, num_work_tiles;
@@ -92,9 +94,10 @@ __device__ inline void load_queries(const Params& p, const ForwardMemory<Shape, 
     for (int group = 0; group < Shape::kGroups; ++group) {
       const int use = query_use<Shape>(i, group);
       const int query = work.first_query + 64 * row_of_group<Shape>(i, group);
-      // A barrier's parity tells only two phases apart. Before the previous use of this tile is full, a wait for the next
-      // use would return at once. Where that one is another warpgroup's, tiles become full in the order of their uses: who
-      // has had its tile of the work tile before knows that all earlier ones are full.
+      // A barrier's parity tells only two phases apart. Before the previous use of this tile is
+      // full, a wait for the next use would return at once. Where that one is another warpgroup's,
+      // tiles become full in the order of their uses: who has had its tile of the work tile before
+      // knows that all earlier ones are full.
       if (Shape::kQueryTiles % Shape::kGroups != 0 && use > 0) memory.queries().wait_full(use - 1);
       memory.queries().wait_empty(use);
       const uint32_t full = memory.queries().full(use);

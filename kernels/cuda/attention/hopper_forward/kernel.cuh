@@ -1,8 +1,9 @@
 // Attention forward on Hopper: the algorithm of mma_sync/forward.cuh with TMA copies and wgmma.
 //
-// Blocks stay on their multiprocessors and take one work tile after the other: 64 queries for each of their warpgroups that
-// multiply (products.cuh). The warps of one more warpgroup copy (copies.cuh): the next work tile's tiles arrive
-// while this one's last products run, and results leave while the next ones are computed.
+// Blocks stay on their multiprocessors and take one work tile after the other: 64 queries for each
+// of their warpgroups that multiply (products.cuh). The warps of one more warpgroup copy
+// (copies.cuh): the next work tile's tiles arrive while this one's last products run, and results
+// leave while the next ones are computed.
 #pragma once
 
 #include <algorithm>

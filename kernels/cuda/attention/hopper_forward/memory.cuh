@@ -1,8 +1,9 @@
-// Shared memory of forward on Hopper: the tiles that its warps hand to each other, and the barriers with
-// which they do it.
+// Shared memory of forward on Hopper: the tiles that its warps hand to each other, and the barriers
+// with which they do it.
 //
 //   loading warp -> work tiles, stages (K, V, dropout's bits) -> warpgroups
-//   loading warp -> tiles of queries -> warpgroups -> results in the same tiles -> storing warp -> memory
+//   loading warp -> tiles of queries -> warpgroups -> results in the same tiles -> storing warp ->
+//   memory
 #pragma once
 
 #include "kernels/cuda/attention/arguments/dropout.cuh"
@@ -11,7 +12,8 @@
 
 namespace weft::cuda::attention {
 
-// kGroups warpgroups multiply, each with 64 queries and kRegisters registers a thread. A step has 64 keys.
+// kGroups warpgroups multiply, each with 64 queries and kRegisters registers a thread. A step has
+// 64 keys.
 template <typename ElementType, int kHeadSize, int kNumGroups, int kNumRegisters, int kNumStages,
           int kNumQueryTiles>
 struct ForwardHopperShape {
@@ -34,8 +36,8 @@ struct ForwardHopperShape {
            kStages * (2 * kTileBytes + (dropout ? kMaskBytes : 0)) + 8 * kNumBarriers;
   }
   static_assert(kStep == kMaskTile);
-  // A block begins with equal registers for all threads, as ptxas rounds them. Warpgroups that take more than the copying
-  // one leaves would wait for ever.
+  // A block begins with equal registers for all threads, as ptxas rounds them. Warpgroups that take
+  // more than the copying one leaves would wait for ever.
   static constexpr int kFirstRegisters = 65536 / kThreads / 8 * 8;
   static_assert(kGroups * kRegisters + kOtherRegisters <= (kGroups + 1) * kFirstRegisters);
   // With fewer tiles a warpgroup could wait for the tile of another one that waits for its keys.
@@ -44,8 +46,8 @@ struct ForwardHopperShape {
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-// A work tile is what a block works on at a time: queries of one head from first_query on, and its keys in tiles from
-// first_step on.
+// A work tile is what a block works on at a time: queries of one head from first_query on, and its
+// keys in tiles from first_step on.
 struct ForwardTile {
   int bh;  // -1 behind the last work tile
   int b, first_query, first_step;
@@ -94,8 +96,8 @@ struct ForwardMemory {
     return mask_base() + (kDropout ? Shape::kStages * Shape::kMaskBytes : 0);
   }
 
-  // One thread initialises the barriers. All warps that multiply read the work tiles, as do the one that loads queries and the
-  // one that stores results. The latter empties tiles of queries.
+  // One thread initialises the barriers. All warps that multiply read the work tiles, as do the one
+  // that loads queries and the one that stores results. The latter empties tiles of queries.
   __device__ void init_barriers() const {
     constexpr int kWarps = 4 * Shape::kGroups;
     work_tiles().init(1, kWarps + 2);
@@ -106,8 +108,8 @@ struct ForwardMemory {
   }
 };
 
-// Returns which row (64 queries) of work tile number `i` a warpgroup has. The warpgroups have an odd work tile's rows in reverse
-// order, so that all have as much to do.
+// Returns which row (64 queries) of work tile number `i` a warpgroup has. The warpgroups have an
+// odd work tile's rows in reverse order, so that all have as much to do.
 template <class Shape>
 __device__ inline int row_of_group(int i, int group) {
   return i % 2 == 0 ? group : Shape::kGroups - 1 - group;

@@ -1,8 +1,8 @@
 // The part of forward on Hopper that multiplies: warpgroups with 64 queries each.
 //
-// A warpgroup queues the scores of a step behind the previous step's P V and then waits for both; its softmax overlaps
-// with the products of the multiprocessor's other warpgroups. Warpgroups go from work tile to work tile without waiting
-// for each other.
+// A warpgroup queues the scores of a step behind the previous step's P V and then waits for both;
+// its softmax overlaps with the products of the multiprocessor's other warpgroups. Warpgroups go
+// from work tile to work tile without waiting for each other.
 #pragma once
 
 #include <type_traits>
@@ -35,8 +35,8 @@ __device__ inline void finish_rows(float (&inverse)[2], const Params& p, int bh,
   }
 }
 
-// Multiplies results by the corrections of their rows. Most steps leave all maxima as they are. Few results are
-// multiplied by 1 as fast as they are skipped.
+// Multiplies results by the corrections of their rows. Most steps leave all maxima as they are. Few
+// results are multiplied by 1 as fast as they are skipped.
 template <int D>
 __device__ inline void correct(float (&results)[D / 8][4], const float (&correction)[2]) {
   const bool keeps_maxima =
@@ -61,7 +61,8 @@ __device__ inline void put_results(PanelTile<D, 64> tile, int warp_row,
   fence_shared_async();
 }
 
-// Releases a step's stage, which this warp has read. Only dropout's bits are read by its lanes, the rest by products.
+// Releases a step's stage, which this warp has read. Only dropout's bits are read by its lanes, the
+// rest by products.
 template <class Shape, bool kDropout>
 __device__ inline void release(const ForwardMemory<Shape, kDropout>& memory, int step) {
   if constexpr (kDropout) __syncwarp();
@@ -168,8 +169,8 @@ __device__ inline void attend(const Params& p, const ForwardMemory<Shape, kDropo
     const int row = row_of_group<Shape>(i, group), query_tile = query_use<Shape>(i, group);
     const int group_query = work.first_query + 64 * row;
     const int end = end_of_steps<Shape>(p, work);
-    // The causal mask hides all later tiles of keys from the group, and its documents begin behind the
-    // earlier ones.
+    // The causal mask hides all later tiles of keys from the group, and its documents begin behind
+    // the earlier ones.
     const bool is_active = group_query < p.T;
     const int active_begin =
         !is_active ? end : (kDocuments ? uniform(first_key_of(p, work.b, group_query)) / kStep : 0);

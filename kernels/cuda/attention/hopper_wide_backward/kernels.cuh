@@ -1,9 +1,10 @@
-// Attention backward on Hopper for tiles of 160 columns: the two kernels of mma_sync/backward.cuh with TMA copies and
-// wgmma, because the sums of dK and dV leave no registers for dQ. The query kernel runs first. It also forms delta and the
-// scaled lse, which the key kernel reads. All probabilities and score gradients stay in registers: scores are computed
-// with the owned side as rows, which makes them the left operand of the product that sums over the streamed side. A
-// warpgroup queues the two score products of a step behind the previous step's sums; its elementwise work overlaps with
-// the products of the other warpgroups.
+// Attention backward on Hopper for tiles of 160 columns: the two kernels of mma_sync/backward.cuh
+// with TMA copies and wgmma, because the sums of dK and dV leave no registers for dQ. The query
+// kernel runs first. It also forms delta and the scaled lse, which the key kernel reads. All
+// probabilities and score gradients stay in registers: scores are computed with the owned side as
+// rows, which makes them the left operand of the product that sums over the streamed side. A
+// warpgroup queues the two score products of a step behind the previous step's sums; its
+// elementwise work overlaps with the products of the other warpgroups.
 #pragma once
 
 #include "kernels/cuda/attention/arguments/launch.h"

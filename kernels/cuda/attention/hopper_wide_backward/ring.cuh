@@ -34,8 +34,8 @@ struct WideShape {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
 // The ring of stages through which the streamed tiles pass. Thread 0 starts the copies; every warp
-// reports when it has read a stage. Steps are counted from 0. A stage is refilled one step after its
-// use, so that warpgroups may be that far apart before thread 0 has to wait.
+// reports when it has read a stage. Steps are counted from 0. A stage is refilled one step after
+// its use, so that warpgroups may be that far apart before thread 0 has to wait.
 struct Ring {
   static constexpr int kStages = kWideStages;
   uint32_t barriers;  // full[kStages], empty[kStages], own tiles
@@ -46,8 +46,8 @@ struct Ring {
   __device__ uint32_t empty(int step) const { return full(step) + 8 * kStages; }
   __device__ uint32_t own() const { return barriers + 16 * kStages; }
 
-  // Initialises the barriers and starts the first copies: own(barrier) copies the block's own tiles,
-  // load(step) a stage.
+  // Initialises the barriers and starts the first copies: own(barrier) copies the block's own
+  // tiles, load(step) a stage.
   template <class LoadOwn, class Load>
   __device__ void start(int num_steps, LoadOwn load_own, Load load) const {
     if (threadIdx.x == 0) {
@@ -83,8 +83,9 @@ struct Ring {
     }
   }
 
-  // Releases steps [begin, end) unread. Here, too, a warp releases a step when all of its lanes have seen it: a barrier's
-  // parity tells only two phases apart, so a lane that is late until the stage is full again could wait for ever.
+  // Releases steps [begin, end) unread. Here, too, a warp releases a step when all of its lanes
+  // have seen it: a barrier's parity tells only two phases apart, so a lane that is late until the
+  // stage is full again could wait for ever.
   template <class Load>
   __device__ void pass(int begin, int end, int num_steps, Load load) const {
     for (int step = begin; step < end; ++step) {

@@ -1,5 +1,5 @@
-// The choice of backward's kernels: on Hopper the one of hopper_backward/ for tiles of up to 128 columns and those of
-// hopper_wide_backward/ for wider ones, elsewhere those of mma_sync/.
+// The choice of backward's kernels: on Hopper the one of hopper_backward/ for tiles of up to 128
+// columns and those of hopper_wide_backward/ for wider ones, elsewhere those of mma_sync/.
 #pragma once
 
 #include "kernels/cuda/attention/hopper_backward/kernel.cuh"
@@ -9,7 +9,8 @@
 
 namespace weft::cuda::attention {
 
-// The kernels' shapes for each tile. Those of mma.sync that fit in 99 KiB run where a block has no more.
+// The kernels' shapes for each tile. Those of mma.sync that fit in 99 KiB run where a block has no
+// more.
 template <typename Element, int D>
 struct BackwardShapes;
 template <typename Element>

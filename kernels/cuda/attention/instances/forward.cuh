@@ -1,4 +1,5 @@
-// The choice of forward's kernels: on Hopper those of hopper_forward/, elsewhere those of mma_sync/.
+// The choice of forward's kernels: on Hopper those of hopper_forward/, elsewhere those of
+// mma_sync/.
 #pragma once
 
 #include "kernels/cuda/attention/hopper_forward/kernel.cuh"

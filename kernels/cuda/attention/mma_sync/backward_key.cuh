@@ -1,4 +1,5 @@
-// The key kernel of backward on mma.sync (backward.cuh): a block owns a tile of keys and sums dK and dV over the queries.
+// The key kernel of backward on mma.sync (backward.cuh): a block owns a tile of keys and sums dK
+// and dV over the queries.
 #pragma once
 
 #include "kernels/cuda/attention/arguments/head_view.cuh"

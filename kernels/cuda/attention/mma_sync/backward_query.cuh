@@ -1,4 +1,5 @@
-// The query kernel of backward on mma.sync (backward.cuh): a block owns a tile of queries and sums dQ over the keys.
+// The query kernel of backward on mma.sync (backward.cuh): a block owns a tile of queries and sums
+// dQ over the keys.
 #pragma once
 
 #include "kernels/cuda/attention/arguments/head_view.cuh"

@@ -1,5 +1,5 @@
-// Between its products attention masks and exponentiates scores, and computes their gradients. A warp
-// holds them as accumulators: 16 * kM rows by 8 * kN columns.
+// Between its products attention masks and exponentiates scores, and computes their gradients. A
+// warp holds them as accumulators: 16 * kM rows by 8 * kN columns.
 #pragma once
 
 #include "kernels/cuda/attention/arguments/dropout.cuh"
@@ -21,7 +21,8 @@ __device__ inline void load_first_keys(int (&first_keys)[kM][2], const Params& p
     }
   }
 }
-// Loads for each row of keys of this lane the end of its document: no query from there on sees the key.
+// Loads for each row of keys of this lane the end of its document: no query from there on sees the
+// key.
 template <int kM>
 __device__ inline void load_ends_of_queries(int (&ends)[kM][2], const Params& p, int b,
                                             int first_key) {

@@ -1,5 +1,6 @@
-// A power cut at any call of a writer of index caches: what the file system was not told to sync is lost, or was written out by chance.
-// The linker leads the calls of fdatasync, fsync and rename to this file (--wrap), which notes them.
+// A power cut at any call of a writer of index caches: what the file system was not told to sync is
+// lost, or was written out by chance. The linker leads the calls of fdatasync, fsync and rename to
+// this file (--wrap), which notes them.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -60,8 +61,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The disk may hold different parts of files that were written, and of names that were given, without a sync
-// behind them. Each value is one such state.
+// The disk may hold different parts of files that were written, and of names that were given,
+// without a sync behind them. Each value is one such state.
 enum class Unsynced { kIsLost, kStampsSurvive, kEarlierNamesAreLost };
 
 class PowerCut : public testing::Test {
@@ -100,7 +101,8 @@ class PowerCut : public testing::Test {
     return samples_of(in_memory);
   }
 
-  // Builds the caches in a process that ends with I/O call `call`. Returns false if it came to its end.
+  // Builds the caches in a process that ends with I/O call `call`. Returns false if it came to its
+  // end.
   bool cut_at(int64_t call) const {
     const pid_t child = fork();
     if (child == 0) {
@@ -145,7 +147,8 @@ class PowerCut : public testing::Test {
     }
     if (unsynced != Unsynced::kEarlierNamesAreLost || unsynced_names.empty()) return;
     for (auto name = unsynced_names.begin(); name + 1 != unsynced_names.end(); ++name) {
-      // The name is that of the file before, if there was one: a stamp whose contents were not synced.
+      // The name is that of the file before, if there was one: a stamp whose contents were not
+      // synced.
       if (synced_names.contains(*name)) {
         fs::resize_file(*name, 0);
       } else {

@@ -113,9 +113,10 @@ std::vector<std::vector<uint16_t>> random_documents(uint32_t seed, int count) {
   return documents;
 }
 
-// Random orders, blends, ramp-ups, metrics and schedules. Each run is built twice, as one that was killed
-// builds it again, and its samples are those that the definition allows: admitted, and none twice before
-// all are used up. Ranks of any arrangement take together the samples of their iteration.
+// Random orders, blends, ramp-ups, metrics and schedules. Each run is built twice, as one that was
+// killed builds it again, and its samples are those that the definition allows: admitted, and none
+// twice before all are used up. Ranks of any arrangement take together the samples of their
+// iteration.
 TEST(MetricCurriculum, RandomRunsDrawWhatTheDefinitionAllowsAndResumeAnywhere) {
   const uint32_t seed = 20261123;
   std::cout << "seed " << seed << "\n";
