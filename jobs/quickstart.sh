@@ -16,11 +16,6 @@ started=$SECONDS
 
 step() { printf '\n=== %s\n' "$*"; }
 fail() { echo "error: $1" >&2; exit "${2:-1}"; }
-# Those of this machine's GPUs, as CMake lists them ("90a;80"); nothing without one. Hopper's own instructions are only in 90a.
-gpu_architectures() {
-  { nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null || true; } |
-    grep -E '^[0-9]+\.[0-9]$' | sort -u | sed 's/\.//; s/^90$/90a/' | paste -sd ';' || true
-}
 download_vocabulary() {  # FOLDER: GPT-2's published files, checked by their SHA-256
   local from=https://s3.amazonaws.com/models.huggingface.co/bert
   mkdir -p "$1" &&
@@ -44,7 +39,7 @@ if [ -n "${WEFT_BIN_DIR:-}" ]; then
 else
   [ -n "${WEFT_NO_INSTALL:-}" ] || jobs/install-deps.sh
   # Compiling for GPUs takes most of the time, so it is done for those of this machine alone.
-  architectures=$(gpu_architectures)
+  architectures=$(jobs/gpu-architectures.sh)
   if [ -n "$architectures" ]; then
     device=(-DWEFT_CUDA=ON "-DWEFT_CUDA_ARCHITECTURES=$architectures")
     echo "building for the GPU of this machine (compute capability $architectures)"
@@ -97,11 +92,11 @@ if "$bin/weft-train" --version | grep -q '^CUDA devices: [1-9]'; then
   last=200 middle=150
 else
   model=(--num-layers 4 --hidden-size 128 --num-attention-heads 4 --seq-length 128 --max-position-embeddings 128 --micro-batch-size 4
-    --train-iters 120 --save-interval 80 --log-interval 10 --device cpu)
-  last=120 middle=80
+    --train-iters 60 --save-interval 40 --log-interval 10 --device cpu)
+  last=60 middle=40
 fi
 schedule=(--lr 1e-3 --min-lr 1e-4 --lr-decay-style cosine --lr-warmup-iters 10 --weight-decay 0.1 --adam-beta2 0.95
-  --hidden-dropout 0.1 --attention-dropout 0.1 --split 90,10,0 --eval-interval 40 --eval-iters 2 --seed 1234)
+  --hidden-dropout 0.1 --attention-dropout 0.1 --split 90,10,0 --eval-interval 20 --eval-iters 2 --seed 1234)
 data=(--data-path "$out/corpus_text_document" "${vocab[@]}")
 rm -rf "$out/run" "$out/run-resumed"
 "$bin/weft-train" "${model[@]}" "${schedule[@]}" "${data[@]}" --save "$out/run" --tensorboard-dir "$out/run/tensorboard" |
@@ -119,9 +114,9 @@ else
   fail "the resumed run differs from the undisturbed one; see $out/resume.diff"
 fi
 
-step "6/6 the text of a sample: what iteration 100 was trained on"
-"$bin/weft-data" inspect samples --run "$out/run" --split-name train --iteration 100 --format text >"$out/iteration-100.txt"
-sed -n '1,8s/^\(.\{0,300\}\).*/\1/p' "$out/iteration-100.txt"
+step "6/6 the text of a sample: what iteration 50 was trained on"
+"$bin/weft-data" inspect samples --run "$out/run" --split-name train --iteration 50 --format text >"$out/iteration-50.txt"
+sed -n '1,8s/^\(.\{0,300\}\).*/\1/p' "$out/iteration-50.txt"
 
 first_loss=$(losses "$out/run" 0 | awk 'NR == 1 { print $2 }')
 last_loss=$(losses "$out/run" 0 | awk 'END { print $2 }')

@@ -2,7 +2,7 @@
 
 usage: clang_tidy.py SOURCE_DIR BUILD_DIR
 Most of clang-tidy's time goes into the headers of libraries, so neighbouring files are checked as one file that includes
-them. Where two of them define the same name, the group is halved until none of its parts does.
+them. Those that define a name that an earlier one of the group defines, too, are a group of their own.
 A group that passed is remembered in ~/.cache/weft/clang-tidy under a hash of everything that its result depends on: its files,
 all our headers that they include, the flags, .clang-tidy and clang-tidy's version. Only changed groups are checked.
 """
@@ -20,7 +20,7 @@ import sys
 import time
 
 SKIPPED = 77
-MAX_GROUP = 16
+MAX_GROUP = 24
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 source_dir, build_dir = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
 work_dir = build_dir / "clang-tidy"
@@ -87,8 +87,11 @@ def check(flags, files):
     command = ["clang-tidy", "--quiet", f"--config-file={source_dir}/.clang-tidy", f"--header-filter=^{source_dir}/", together]
     done = subprocess.run([*command, "--", *flags, "-w", f"-isystem{work_dir}"], capture_output=True, text=True, check=False)
     if "[clang-diagnostic-error]" in done.stdout and len(files) > 1:
-        middle = len(files) // 2
-        return check(flags, files[:middle]) + check(flags, files[middle:])
+        named = set(re.findall(r"^(/[^:]+):\d+:\d+: error: ", done.stdout, re.MULTILINE))
+        apart = [file for file in files if str(file) in named]
+        if not apart or len(apart) == len(files):  # a header is named, or each file
+            apart = files[len(files) // 2 :]
+        return check(flags, [file for file in files if file not in apart]) + check(flags, apart)
     return done.stdout or ("" if done.returncode == 0 else done.stderr)
 
 

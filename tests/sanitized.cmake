@@ -1,18 +1,23 @@
-# The tests that attack, once more, with what GCC's address and undefined-behaviour sanitizers watch. tests/run.sh builds the
-# target `attacks` in build/asan where WEFT_SANITIZE=1, and configures the ordinary build with WEFT_SANITIZED_TESTS=ON: its ctest
-# then runs them too, so that there is one list of tests and one summary.
-option(WEFT_SANITIZED_TESTS "run tests of build/asan (target attacks, preset asan) beside those of this build" OFF)
+# The tests that attack run with what GCC's address and undefined-behaviour sanitizers watch. tests/run.sh builds the target
+# `attacks` in build/asan where WEFT_SANITIZE=1, and configures the ordinary build with WEFT_SANITIZED_TESTS=ON: its ctest then
+# runs them from there, and the ordinary build leaves them out, so that each is compiled and run once.
+option(WEFT_SANITIZED_TESTS "run the attacking tests of build/asan (target attacks, preset asan) in place of those of this build" OFF)
 
 # Hostile bytes, damaged files, lost ranks: what others write is read, by threads that are hindered.
 set(attack_programs faults_engine_test faults_hostile_test inputs_test preprocess_test ranks_test documents_test stream_test)
 
-if(WEFT_SANITIZER)
-  add_executable(sanitizer_probe ${CMAKE_CURRENT_LIST_DIR}/sanitizer_probe.cpp)
-  target_link_libraries(sanitizer_probe PRIVATE weft_options)
-  add_custom_target(attacks DEPENDS sanitizer_probe ${attack_programs})
-elseif(WEFT_SANITIZED_TESTS)
-  set(sanitized "${CMAKE_CURRENT_LIST_DIR}/sanitized_test.sh;${CMAKE_SOURCE_DIR}/build/asan")
-  foreach(program ${attack_programs})
-    weft_add_script_test(sanitized.${program} "${sanitized};tests/${program}" LABELS sanitized TIMEOUT 1800)
-  endforeach()
-endif()
+function(weft_add_sanitized_tests)
+  if(NOT WEFT_DATA)
+    return()
+  endif()
+  if(WEFT_SANITIZER)
+    add_executable(sanitizer_probe ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/sanitizer_probe.cpp)
+    target_link_libraries(sanitizer_probe PRIVATE weft_options)
+    add_custom_target(attacks DEPENDS sanitizer_probe ${attack_programs})
+  elseif(WEFT_SANITIZED_TESTS)
+    set(sanitized "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/sanitized_test.sh;${CMAKE_SOURCE_DIR}/build/asan")
+    foreach(program ${attack_programs})
+      weft_add_script_test(sanitized.${program} "${sanitized};tests/${program}" LABELS sanitized TIMEOUT 1800)
+    endforeach()
+  endif()
+endfunction()

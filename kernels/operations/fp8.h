@@ -21,7 +21,7 @@ struct Quantize {
   // (2) fp32: 1 / scale, which products multiply with, and the scale. On CUDA it is 16-byte
   // aligned.
   Tensor scaling = {};
-  // The scale is derived from the largest |value| (fp8_scale), and `scaling` is written. Else it is read.
+  // True: the scale is derived from the largest |value| (fp8_scale) and written to `scaling`.
   bool derives_scale = false;
   Tensor amax = {};           // (1) fp32, or empty: becomes the maximum of itself and all |value|
   Tensor inp = {}, pre = {};  // (N,C) x

@@ -14,9 +14,6 @@
 #include "indexed_dataset/base/storage/file_io.h"
 #include "indexed_dataset/format/sidecars/dataset_manifest.h"
 #include "indexed_dataset/format/sidecars/source_map.h"
-#include "indexed_dataset/run_record/manifest_order.h"
-#include "indexed_dataset/run_record/read_segments.h"
-#include "indexed_dataset/run_record/sample_query.h"
 #include "preprocess/inputs/work_plan.h"
 #include "preprocess/ledger/journal.h"
 #include "preprocess/run/finish_run.h"
@@ -159,33 +156,11 @@ TEST(HostileJson, NestingEndsNoStack) {
   for (const std::string& text : {deep, "{\"dataset\":" + deep + "}", std::string(100'000, '[')}) {
     write_file_atomically(dataset_manifest_path(prefix), text);
     EXPECT_THROW(read_dataset_manifest(prefix), std::runtime_error);
-    write_file_atomically(folder.path() / "run_manifest.json", text);
-    EXPECT_THROW(read_run(folder.path()), std::runtime_error);
     EXPECT_FALSE(parse_download_state(text, 1 << 20));
     write_source_map(sources_path(prefix), text);
     EXPECT_THROW(SourceMap{sources_path(prefix)}, std::runtime_error);
   }
   EXPECT_NO_THROW(parse_json<nlohmann::ordered_json>(nested_json(30)));
-}
-
-// Sizes by which one divides.
-TEST(HostileJson, ARunManifestWithSizesOfZeroIsRefused) {
-  const auto read = [&](int64_t seq_length, int64_t batch, int64_t ranks) {
-    sample_order_from({{"data_parallel_size", ranks},
-                       {"arguments",
-                        {{"data_path", {"a"}},
-                         {"split", "90,5,5"},
-                         {"train_samples", 200},
-                         {"global_batch_size", 8},
-                         {"micro_batch_size", batch},
-                         {"dataloader_type", "cyclic"},
-                         {"step_batch_size_schedule", "0:4 1K:8"},
-                         {"seq_length", seq_length}}}});
-  };
-  EXPECT_NO_THROW(read(16, 2, 1));
-  EXPECT_THROW(read(0, 2, 1), std::runtime_error);
-  EXPECT_THROW(read(16, 0, 1), std::runtime_error);
-  EXPECT_THROW(read(16, 2, 0), std::runtime_error);
 }
 
 TEST(HostileJson, CountsThatCannotBeCountedInBytesAreNone) {

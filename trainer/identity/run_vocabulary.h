@@ -31,9 +31,9 @@ struct RunVocabulary {
 // entries of --vocab-file; "vocabulary": {"size"} of the dataset's PREFIX.manifest.json, which
 // weft-data writes; the number of entries of vocab.json in vocabulary_folder(). The checksums are
 // the manifest's, or else those of the files. The token that ends documents is that of
-// --eod-token-id,
-// else of the manifest, else <|endoftext|> of vocab.json, else the last one of the tokenizer that made
-// the dataset, whatever --vocab-size adds to that.
+// --eod-token-id, else of the manifest, else <|endoftext|> of vocab.json,
+// else the last one of the tokenizer that made the dataset, whatever --vocab-size adds to that.
+//
 // Throws std::invalid_argument if there is no such source, if --vocab-size is smaller than the
 // vocabulary of the manifest or of --vocab-file, if --eod-token-id is not in the vocabulary, if
 // --vocab-file or --merge-file is another file than the manifest says, and if the datasets of a

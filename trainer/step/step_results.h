@@ -32,8 +32,8 @@ struct StepResult {
   // The loss of each sample of the global batch, in the order of samples: the mean over its
   // unmasked tokens, 0 where all are masked. Empty after evaluate(), or if none are kept.
   std::vector<float> sample_losses = {};
-  // Relative errors of the fp8 products of forward, ||fp8 - bf16|| / ||bf16|| over the whole batch: of
-  // every layer those of qkv, proj, fc1 and fc2. Empty unless StepOptions asks for them.
+  // Relative errors of the fp8 products of forward, ||fp8 - bf16|| / ||bf16|| over the whole
+  // batch: in every layer those of qkv, proj, fc1 and fc2. Empty unless StepOptions asks for them.
   std::vector<float> fp8_errors = {};
   float forward_ms = 0, backward_ms = 0, optimizer_ms = 0;  // time on the device
   float exchange_ms = 0;  // in which this pipeline stage exchanges tensors and waits for others

@@ -1,6 +1,7 @@
 #include "indexed_dataset/format/sidecars/tokenizer_files.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "indexed_dataset/base/storage/file_io.h"

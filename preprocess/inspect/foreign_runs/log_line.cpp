@@ -49,8 +49,8 @@ std::optional<LogLine> parse_validation(std::string_view line) {
   return std::nullopt;
 }
 
-// Reads NeMo's "Training epoch 0, iteration 8/9 | ... | global_step: 8 |". NeMo counts both from 0, the iteration
-// anew in each epoch. Sets `is_nemo` for such lines, also where they do not tell which step it was.
+// Reads NeMo's "Training epoch 0, iteration 8/9 | ... | global_step: 8 |". NeMo counts
+// both from 0, the iteration anew in each epoch. Sets `is_nemo` for such lines, with a step or not.
 std::optional<LogLine> parse_nemo(std::string_view line, bool& is_nemo) {
   constexpr std::string_view kBegin = "Training epoch ", kIteration = ", iteration ";
   const size_t at = line.find(kBegin);

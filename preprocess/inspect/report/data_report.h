@@ -62,8 +62,8 @@ struct DataReport {
   std::string manifest_written;
   std::vector<std::pair<std::string, std::string>> main_options;
   int64_t num_documents = 0, num_empty_documents = 0, num_tokens = 0;
-  // Documents with tokens that do not end with the vocabulary's <|endoftext|>, and documents in which it
-  // stands before the end as well. They are known with a vocabulary that has this token.
+  // Documents with tokens that do not end with the vocabulary's <|endoftext|>, and documents in
+  // which it stands before the end as well. They are known with a vocabulary that has this token.
   std::optional<int64_t> num_without_end, num_with_end_inside;
   int64_t min_tokens = 0, median_tokens = 0, max_tokens = 0;  // of documents that are not empty
   // Entry k: documents of 2^(k-1) to 2^k - 1 tokens; entry 0: empty ones.
