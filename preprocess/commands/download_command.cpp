@@ -167,9 +167,9 @@ class DownloadCommand final : public Command {
     request.sha256 = sha256;
     request.fetch = fetch_;
     const std::string name = request.output.string();
-    LockFile lock(name + ".lock");
+    const LockFile lock(name + ".lock");
     if (is_there_already(request)) return;
-    const DownloadPartClaim claim(lock, request.output);
+    check_download_part(request.output);
     const DownloadResult result = download_file(
         request,
         [&](int64_t num_bytes, int64_t total_bytes) { return show(name, num_bytes, total_bytes); });

@@ -38,15 +38,18 @@ class PartFile final : public FetchSink {
         was_continued_(state_.num_bytes > 0),
         fetch_(url_, request.fetch, {state_.num_bytes, ByteRange::kEndless}, state_.identity,
                *this) {
-    if (!was_continued_) remove_file(state_file_);  // before the part is: it must not outlive it
+    // The state says whose the part is, so it comes first; one of no bytes continues nothing.
+    if (!was_continued_)
+      write_file_atomically(state_file_, to_json({.url = state_.url, .identity = {}}));
     file_ = OutputFile(part_, /*keep=*/was_continued_);
   }
 
-  // A part without a state is of no use to the next call, which could not know it for a download's.
+  // A part that nothing can be continued with is of no use to the next call.
   ~PartFile() {
     if (saving_.valid()) saving_.wait();
+    if (state_.num_bytes > 0) return;
     std::error_code ignored;
-    if (!std::filesystem::exists(state_file_, ignored)) std::filesystem::remove(part_, ignored);
+    for (const auto& file : {part_, state_file_}) std::filesystem::remove(file, ignored);
   }
   PartFile(const PartFile&) = delete;
 
@@ -247,24 +250,16 @@ DownloadResult download_file(const DownloadRequest& request, const DownloadProgr
   throw NetworkError(failures);
 }
 
-DownloadPartClaim::DownloadPartClaim(LockFile& lock, const std::filesystem::path& output)
-    : lock_(lock), files_{output.string() + ".part", output.string() + ".part.json"} {
-  const std::filesystem::path& state = files_[1];
-  const bool has_state = std::filesystem::exists(state);
-  const bool is_continued = has_state && parse_download_state(read_file(state), INT64_MAX);
-  for (const std::filesystem::path& file : files_) {
-    if (is_continued || !std::filesystem::exists(std::filesystem::symlink_status(file)) ||
-        lock.find_writer(file) == "download")
-      continue;
+void check_download_part(const std::filesystem::path& output) {
+  const std::filesystem::path part = output.string() + ".part", state = part.string() + ".json";
+  if (std::filesystem::exists(state) && parse_download_state(read_file(state), INT64_MAX)) return;
+  for (const std::filesystem::path& file : {part, state}) {
+    if (!std::filesystem::exists(std::filesystem::symlink_status(file))) continue;
     throw std::invalid_argument("'" + file.string() +
-                                "' was left by another program or by an earlier version, and would "
-                                "be overwritten; move it away, or give another --output");
+                                "' was left by another program, and would be overwritten; move it "
+                                "away, or give another --output");
   }
-  lock.add_files("download", files_);
 }
-
-// Files that are left now can be continued by their state, without the lock.
-DownloadPartClaim::~DownloadPartClaim() { lock_.release_files(files_); }
 
 std::string origin_url_of(const std::filesystem::path& file) {
   std::string url(4096, '\0');

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "indexed_dataset/base/storage/lock_file.h"
 #include "preprocess/stream/byte_source.h"
 #include "preprocess/web/fetch_options.h"
 
@@ -44,20 +43,9 @@ using DownloadProgress = std::function<bool(int64_t num_bytes, int64_t total_byt
 // said stop: what was received stays for the next call.
 DownloadResult download_file(const DownloadRequest& request, const DownloadProgress& progress = {});
 
-// While it lives, OUTPUT.lock says that OUTPUT.part and OUTPUT.part.json are a download's: one that
-// is killed may leave a part without a state.
-class DownloadPartClaim {
- public:
-  // `lock` is OUTPUT.lock. Throws std::invalid_argument if one of the files is there, is not of a
-  // download and would be overwritten; std::system_error if the lock cannot be written.
-  DownloadPartClaim(LockFile& lock, const std::filesystem::path& output);
-  ~DownloadPartClaim();
-  DownloadPartClaim(const DownloadPartClaim&) = delete;
-
- private:
-  LockFile& lock_;
-  std::vector<std::filesystem::path> files_;
-};
+// Throws std::invalid_argument if OUTPUT.part or OUTPUT.part.json is there and is not a download's,
+// which would overwrite it. A download writes its state before its part.
+void check_download_part(const std::filesystem::path& output);
 
 // The address that a file was downloaded from, as url_without_secrets() shows it: download_file()
 // keeps it in the file's attribute user.xdg.origin.url, as browsers do. Empty if it has none.

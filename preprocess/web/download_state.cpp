@@ -49,7 +49,8 @@ std::optional<DownloadState> parse_download_state(std::string_view text, int64_t
   }
   const int64_t size_bytes = state.identity.size_bytes;
   if (size_bytes < -1 || state.num_bytes < 0 || state.num_bytes > part_bytes ||
-      (size_bytes >= 0 && state.num_bytes > size_bytes) || !has_clean_validators(state.identity)) {
+      (size_bytes >= 0 && state.num_bytes > size_bytes) ||
+      (state.num_bytes > 0 && !has_clean_validators(state.identity))) {
     return std::nullopt;
   }
   return state;

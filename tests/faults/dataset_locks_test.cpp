@@ -212,14 +212,14 @@ TEST_F(OneDataset, ACommitThatHadRenamedNothingReplacesANewerDatasetOnlyWhenAske
   EXPECT_TRUE(expect_rerun_completes("--overwrite").notes.starts_with("finished the commit"));
 }
 
-// Part files of a merge that was killed at any call are its own, whatever commands came in between.
-TEST_F(OneDataset, PartsOfAKilledMergeStayItsOwnWhenOtherCommandsFail) {
+// The folder of a merge that was killed at any call is its own, whatever commands came in between.
+TEST_F(OneDataset, TheFolderOfAKilledMergeStaysItsOwnWhenOtherCommandsFail) {
   int num_left = 0, exit_code = -1;
   for (int64_t call = 1; exit_code < 0; ++call) {
     ASSERT_LT(call, 200);
     remove_output();
     exit_code = merge_killed_at(call);
-    const fs::path part = dataset().string() + ".idx.part";
+    const fs::path part = dataset().string() + ".merge/merged.idx";
     const bool is_left = fs::exists(part);
     num_left += is_left ? 1 : 0;
     EXPECT_EQ(in_a_process([this] {
@@ -233,7 +233,7 @@ TEST_F(OneDataset, PartsOfAKilledMergeStayItsOwnWhenOtherCommandsFail) {
     EXPECT_EQ(in_a_process([this] { merge_into_the_dataset(); }), 0) << "killed at call " << call;
     expect_dataset_of_the_merge();
     EXPECT_FALSE(fs::exists(dataset().string() + ".lock")) << call;
-    EXPECT_FALSE(fs::exists(part)) << call;
+    EXPECT_FALSE(fs::exists(part.parent_path())) << call;
   }
   EXPECT_GT(num_left, 10);
 }
@@ -249,7 +249,7 @@ TEST_F(OneDataset, AMergeThatIsGivenAgainDoesNotReplaceTheBinOfARun) {
       remove_output();
       exit_code = merge_killed_at(call);
       const fs::path bin = dataset().string() + ".bin";
-      if (exit_code == 0 || !fs::exists(dataset().string() + ".idx.part")) continue;
+      if (exit_code == 0 || !fs::exists(dataset().string() + ".merge/merged.idx")) continue;
       ASSERT_TRUE(run(crash_at(rename)).is_killed()) << call;
       const std::string bytes = read_file(bin);
       ASSERT_NE(bytes, read_file(path("part.bin")));
@@ -275,19 +275,35 @@ TEST_F(OneDataset, AMergeThatIsKilledTwiceGoesOn) {
   }
 }
 
-TEST_F(OneDataset, ALockThatDoesNotNameAPartLetsNobodyReplaceIt) {
-  for (const char* text :
-       {"process 1 on elsewhere\n", "process 1 on elsewhere\nmerge may leave d.sources.part\n",
-        "process 1 on elsewhere\ndownload may leave d.bin.part\n"
-        "download may leave d.idx.part\n"}) {
-    for (const char* suffix : {".bin.part", ".idx.part"}) {
-      remove_output();
-      write_file_atomically(dataset().string() + ".lock", text);
-      write_file_atomically(dataset().string() + suffix, "precious");
-      EXPECT_EQ(in_a_process([this] { merge_into_the_dataset(); }), 2) << text;
-      EXPECT_EQ(read_file(dataset().string() + suffix), "precious") << text;
-    }
-  }
+TEST_F(OneDataset, AMergeTakesNoFolderThatItHasNotMade) {
+  const fs::path folder = dataset().string() + ".merge";
+  const auto expect_refused = [&] {
+    EXPECT_EQ(in_a_process([this] { merge_into_the_dataset(); }), 2);
+    EXPECT_FALSE(fs::exists(dataset().string() + ".bin"));
+  };
+  fs::create_directory(folder);
+  write_file_atomically(folder / "merged.bin", "precious");
+  expect_refused();
+  EXPECT_EQ(read_file(folder / "merged.bin"), "precious");
+  fs::remove_all(folder);
+  write_file_atomically(folder, "precious");
+  expect_refused();
+  EXPECT_EQ(read_file(folder), "precious");
+  fs::remove(folder);
+  fs::create_directory(path("elsewhere"));
+  fs::create_directory_symlink(path("elsewhere"), folder);
+  expect_refused();
+  fs::remove(folder);
+  // Other files in the folder of a killed merge are somebody's, too.
+  fs::create_directory(folder);
+  write_file_atomically(folder / "weft-data.merge", "");
+  write_file_atomically(folder / "merged.bin", "half");
+  write_file_atomically(folder / "notes", "precious");
+  EXPECT_EQ(in_a_process([this] { merge_into_the_dataset(); }), 0);
+  expect_dataset_of_the_merge();
+  EXPECT_EQ(read_file(folder / "notes"), "precious");
+  EXPECT_FALSE(fs::exists(folder / "merged.bin"));
+  fs::remove_all(folder);
 }
 
 }  // namespace

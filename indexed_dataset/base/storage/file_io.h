@@ -1,7 +1,7 @@
 // The one thin layer for files that must survive: every call can be made to fail by tests
 // (io_fault.h), and every error names the path. Complete-or-absent files are written under another
-// name, synced and renamed: small ones as NAME.XXXXXXXX.part, and large ones, which a killed
-// program must not leave behind again and again, as NAME.part, under a lock that tells whose it is.
+// name, synced and renamed: small ones as NAME.XXXXXXXX.part; large ones under an exact name, so
+// that a killed program leaves one only; a marker or a state beside it says whose it is.
 #pragma once
 
 #include <cstdint>

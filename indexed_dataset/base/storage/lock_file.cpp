@@ -5,15 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
 #include <optional>
 #include <regex>
-#include <sstream>
 #include <string>
-#include <string_view>
 #include <system_error>
 #include <thread>
 
@@ -28,17 +25,11 @@ namespace {
                           std::string(what) + " '" + path.string() + "'");
 }
 
-constexpr std::string_view kMayLeave = " may leave ";
-
-std::string first_bytes_of(int fd) {
-  std::array<char, 8192> text{};
-  const ssize_t got = ::pread(fd, text.data(), text.size() - 1, 0);
-  return {text.data(), got > 0 ? static_cast<size_t>(got) : 0};
-}
-
 // The first line.
 std::string text_of(int fd) {
-  const std::string text = first_bytes_of(fd);
+  std::array<char, 512> bytes{};
+  const ssize_t got = ::pread(fd, bytes.data(), bytes.size() - 1, 0);
+  const std::string text(bytes.data(), got > 0 ? static_cast<size_t>(got) : 0);
   return text.substr(0, text.find('\n'));
 }
 
@@ -100,72 +91,11 @@ LockFile::LockFile(std::filesystem::path path, std::chrono::milliseconds patienc
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
   }
-  read_leftovers(text_before_ + first_bytes_of(fd_));
   // The text only helps people where there is flock; there the lock holds without it (a full disk
   // is reported by the files that matter).
-  if (!write_text() && leftovers_.empty()) {
-    [[maybe_unused]] const int truncated = ::ftruncate(fd_, 0);
-  }
-}
-
-void LockFile::read_leftovers(const std::string& text) {
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    if (lines.eof()) break;  // a line that was not written to its end names another file
-    const size_t at = line.find(kMayLeave);
-    if (at == std::string::npos) continue;
-    Leftover leftover{line.substr(0, at), line.substr(at + kMayLeave.size())};
-    if (may_be_named(leftover) && is_there(leftover)) leftovers_.push_back(std::move(leftover));
-  }
-}
-
-// Anybody may have written the text: it names no other files than such an owner makes.
-bool LockFile::may_be_named(const Leftover& leftover) const {
-  const auto& [command, name] = leftover;
-  if (command != "merge" && command != "repair" && command != "download") return false;
-  std::string output = path_.filename().string();
-  if (output.ends_with(".lock")) output.resize(output.size() - std::string_view(".lock").size());
-  return name.find('/') == std::string::npos && name.starts_with(output) &&
-         (name.ends_with(".part") || name.ends_with(".part.json"));
-}
-
-bool LockFile::is_there(const Leftover& leftover) const noexcept {
-  std::error_code error;
-  return std::filesystem::exists(
-      std::filesystem::symlink_status(path_.parent_path() / leftover.name, error));
-}
-
-bool LockFile::write_text() const {
-  std::string text = own_text();
-  for (const auto& [command, name] : leftovers_)
-    text.append(command).append(kMayLeave).append(name).append(1, '\n');
-  // The old text is shortened last: a full disk, or a kill, leaves the names of files.
-  const ssize_t written = ::pwrite(fd_, text.data(), text.size(), 0);
-  if (written >= 0 && written < std::ssize(text)) errno = ENOSPC;
-  return written == std::ssize(text) && ::ftruncate(fd_, std::ssize(text)) == 0;
-}
-
-std::optional<std::string> LockFile::find_writer(const std::filesystem::path& file) const {
-  for (const auto& [command, name] : leftovers_) {
-    if (name == file.filename()) return command;
-  }
-  return std::nullopt;
-}
-
-void LockFile::add_files(const std::string& command,
-                         const std::vector<std::filesystem::path>& files) {
-  for (const std::filesystem::path& file : files) {
-    if (find_writer(file) != command) leftovers_.push_back({command, file.filename().string()});
-  }
-  if (io_call::is_made_to_fail() || !write_text() || ::fdatasync(fd_) != 0)
-    fail(path_, "cannot write lock file");
-}
-
-void LockFile::release_files(const std::vector<std::filesystem::path>& files) noexcept {
-  for (const std::filesystem::path& file : files) {
-    std::erase_if(leftovers_,
-                  [&file](const Leftover& leftover) { return leftover.name == file.filename(); });
-  }
+  const std::string text = own_text();
+  const bool is_written = ::pwrite(fd_, text.data(), text.size(), 0) == std::ssize(text);
+  [[maybe_unused]] const int truncated = ::ftruncate(fd_, is_written ? std::ssize(text) : 0);
 }
 
 LockFile::Attempt LockFile::try_lock() {
@@ -186,15 +116,12 @@ LockFile::Attempt LockFile::try_lock() {
 LockFile::Attempt LockFile::try_lock_by_name(bool is_new) {
   has_flock_ = false;
   if (is_new) return Attempt::kLocked;
-  const std::string text = first_bytes_of(fd_);
-  const auto owner = owner_of(text.substr(0, text.find('\n')));
+  const auto owner = owner_of(text_of(fd_));
   if (!owner || !has_ended(*owner)) return Attempt::kHeldByAnother;
   // Another process may take it over at the same time, and then this name is its new lock.
   const std::string old = path_.string() + "." + std::to_string(::getpid());
   if (::rename(path_.c_str(), old.c_str()) != 0) return Attempt::kAgain;
-  if (still_has_its_name(fd_, old)) {
-    text_before_ = text;
-  } else {
+  if (!still_has_its_name(fd_, old)) {
     // If this fails, its owner notices that the name is gone, as any owner of a lock does.
     [[maybe_unused]] const int linked = ::link(old.c_str(), path_.c_str());
   }
@@ -203,9 +130,10 @@ LockFile::Attempt LockFile::try_lock_by_name(bool is_new) {
 }
 
 void LockFile::refuse_foreign_file() const {
-  // One read decides: the owner may write its text at this moment.
-  const std::string text = first_bytes_of(fd_);
-  if (text.empty() || owner_of(text.substr(0, text.find('\n')))) return;
+  // The size comes first: the owner of an empty one may write its text at this moment.
+  struct stat status {};
+  if (::fstat(fd_, &status) == 0 && status.st_size == 0) return;
+  if (owner_of(text_of(fd_))) return;
   throw std::invalid_argument("'" + path_.string() +
                               "' is not a lock file of weft, but would be used, and removed, as "
                               "one; choose another name for the output");
@@ -225,10 +153,8 @@ void LockFile::throw_locked() const {
 }
 
 LockFile::~LockFile() {
-  const bool has_left_files = std::any_of(leftovers_.begin(), leftovers_.end(),
-                                          [this](const Leftover& file) { return is_there(file); });
   // While locked, so that no other process holds a lock on this name.
-  if (!has_left_files && still_has_its_name(fd_, path_)) ::unlink(path_.c_str());
+  if (still_has_its_name(fd_, path_)) ::unlink(path_.c_str());
   ::close(fd_);
 }
 

@@ -27,16 +27,16 @@ struct MergeReport {
 };
 
 // Writes PREFIX.bin, .idx, .checksums, .manifest.json, and .sources where every part has one (with
-// origins where any has them; documents of other parts then have empty ones). All are written as
-// NAME.part; once they are whole an older .idx of this name is removed, then they are renamed, the
-// .idx last: there is no moment at which something incomplete looks complete, and the same call
-// finishes what a killed one began. After an exception no part file is left.
+// origins where any has them; documents of other parts then have empty ones). All are written in
+// the folder PREFIX.merge; once they are whole an older .idx of this name is removed, then they are
+// renamed, the .idx last: there is no moment at which something incomplete looks complete, and the
+// same call makes anew what a killed one began. After an exception the folder is gone.
 //
 // `check` is called often, from any thread; what it throws ends the work.
 // Throws LockedByAnotherRun; std::invalid_argument if the output is one of the parts, or, without
 // `overwrite`, a dataset made of others;
-// std::runtime_error if parts do not fit each other (token types, vocabularies, shards of two
-// versions of an input) or are damaged;
+// std::runtime_error if parts do not fit each other (token types, vocabularies, shards that are
+// not all of one run) or are damaged;
 // std::system_error if files cannot be read or written, and (ENOSPC) if there is no room, before
 // anything is written.
 MergeReport merge_datasets(const MergeConfig& config, const std::function<void()>& check);

@@ -11,6 +11,8 @@
 #include "indexed_dataset/base/storage/file_io.h"
 #include "indexed_dataset/format/sidecars/dataset_manifest.h"
 #include "indexed_dataset/format/sidecars/shard.h"
+#include "indexed_dataset/format/soundness/block_checksums.h"
+#include "indexed_dataset/format/soundness/xxh3.h"
 
 namespace weft {
 namespace {
@@ -31,11 +33,13 @@ void add_counts(Json& sum, const Json& from) {
   }
 }
 
-// Adds the next shard's part of an input to those before it; false if it is not of that input.
+bool is_same_input(const Json& a, const Json& b) {
+  return a.value("path", Json()) == b.value("path", Json()) &&
+         a.value("version", Json()) == b.value("version", Json());
+}
+
+// Adds the next shard's part of an input to those before it; false if a count of it is not known.
 bool append_input(Json& sum, const Json& next) {
-  for (const char* name : {"path", "version"}) {
-    if (sum.value(name, Json()) != next.value(name, Json())) return false;
-  }
   if (json_integer_at(next, "lines") < 0) return false;
   for (const char* name : {"file_bytes", "jsonl_bytes", "lines"}) {
     int64_t count = 0;
@@ -86,7 +90,11 @@ class MergedInputs {
       all_.insert(all_.end(), inputs.begin(), inputs.end());
       return true;
     }
-    if (options != run_options_ || inputs.size() != all_.size() - run_begin_) return false;
+    if (options != run_options_ ||
+        !std::equal(inputs.begin(), inputs.end(), all_.begin() + static_cast<int64_t>(run_begin_),
+                    all_.end(), is_same_input)) {
+      return is_in_order_ = false;  // a shard of another run
+    }
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (!append_input(all_[run_begin_ + i], inputs[i])) return false;
     }
@@ -100,6 +108,18 @@ class MergedInputs {
   int64_t next_shard_ = 0, num_shards_ = 1;
   std::string names_;
 };
+
+// A hash of the part's .idx, and of its .checksums where it has them: a part that was made anew has
+// another one. (Times of change would depend on the clocks of two computers.)
+std::string content_hash(const DatasetReader& reader) {
+  const auto idx = reader.idx_bytes();
+  uint64_t hash = XXH3_64bits(idx.data(), idx.size());
+  if (const auto path = checksums_path(reader.prefix()); std::filesystem::exists(path)) {
+    const std::string checksums = read_file(path);
+    hash = XXH3_64bits_withSeed(checksums.data(), checksums.size(), hash);
+  }
+  return fmt::format("{:016x}", hash);
+}
 
 // The token that ends the documents of all parts.
 class CommonEnd {
@@ -143,7 +163,8 @@ MergedManifest merged_manifest(const PairMerge& pairs, const std::string& versio
     const std::filesystem::path& prefix = part.reader.prefix();
     parts.push_back({{"prefix", std::filesystem::absolute(prefix).string()},
                      {"documents", part.num_documents},
-                     {"tokens", part.reader.num_tokens()}});
+                     {"tokens", part.reader.num_tokens()},
+                     {"xxh3", content_hash(part.reader)}});
     const auto manifest = read_dataset_manifest(prefix);
     inputs.add(manifest ? &*manifest : nullptr);
     if (part.reader.num_tokens() > 0)

@@ -6,6 +6,8 @@
 #include <system_error>
 #include <vector>
 
+#include "indexed_dataset/base/storage/free_space.h"
+
 namespace weft {
 namespace {
 
@@ -16,7 +18,7 @@ namespace {
 // Datasets whose names begin with this one: preprocess adds the key to what --output-prefix says.
 std::string longer_names(const std::filesystem::path& prefix) {
   constexpr size_t kNumShown = 3;
-  const std::filesystem::path folder = prefix.has_parent_path() ? prefix.parent_path() : ".";
+  const std::filesystem::path folder = folder_of(prefix);
   const std::string begin = prefix.filename().string() + "_";
   std::vector<std::string> found;
   std::error_code error;
@@ -43,9 +45,9 @@ MappedFile map_part(const std::filesystem::path& prefix, const char* suffix) {
     std::string hint;
     if (extension == ".idx" || extension == ".bin") {
       hint = "; give the prefix without " + extension.string();
-    } else if (std::filesystem::exists(path.string() + ".part")) {
-      hint = "; there is a " + path.filename().string() +
-             ".part: the run that writes it has not finished or was killed";
+    } else if (std::filesystem::exists(prefix.string() + ".merge")) {
+      hint = "; there is a " + prefix.filename().string() +
+             ".merge: the merge that writes it has not finished or was killed";
     } else if (std::filesystem::exists(prefix.string() + ".bin")) {
       hint = "; its .bin is there: see whether weft-data repair can make it again";
     } else {

@@ -6,7 +6,6 @@
 
 #include <filesystem>
 #include <map>
-#include <string>
 #include <vector>
 
 #include "indexed_dataset/base/storage/lock_file.h"
@@ -20,15 +19,6 @@ class DatasetLocks {
   // a moment when it begins. Throws as LockFile does.
   explicit DatasetLocks(const std::vector<std::filesystem::path>& prefixes,
                         const std::filesystem::path& held = {});
-
-  // Says in the lock of `prefix` that `command` writes PREFIX.SUFFIX.part for each suffix. Such
-  // files that are there must be those of a killed `command`, and may be overwritten. Throws
-  // std::invalid_argument for another program's file, std::system_error.
-  void claim_parts(const std::filesystem::path& prefix, const std::string& command,
-                   const std::vector<std::string>& suffixes);
-  // Removes PREFIX.SUFFIX.part of each suffix if a killed `command` has left it.
-  void remove_left_parts(const std::filesystem::path& prefix, const std::string& command,
-                         const std::vector<std::string>& suffixes) const;
 
  private:
   std::map<std::filesystem::path, LockFile> locks_;

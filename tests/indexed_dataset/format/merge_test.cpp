@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <system_error>
 
@@ -213,7 +214,7 @@ TEST(Merge, RefusesWhatDoesNotFit) {
   EXPECT_THAT(merge_error<std::runtime_error>(folder.path() / "q", {a, b}),
               HasSubstr("b.idx: length or offset of sequence 0"));
   EXPECT_FALSE(fs::exists(folder.path() / "q.idx"));
-  EXPECT_FALSE(fs::exists(folder.path() / "q.bin.part"));
+  EXPECT_FALSE(fs::exists(folder.path() / "q.merge"));
 }
 
 TEST(Merge, RefusesPartsOfDifferentVocabularies) {
@@ -290,6 +291,41 @@ TEST(Merge, RefusesBoundsThatDoNotCoverTheSequences) {
   }
 }
 
+// Also if the new part has the times and counts of the old one, or the clock of another computer.
+TEST(Merge, ADatasetOfPartsThatWereMadeAnewIsNotThereAlready) {
+  const TemporaryFolder folder;
+  const fs::path a = folder.path() / "a", p = folder.path() / "p";
+  const auto merge_again = [&] {
+    MergeConfig config;
+    config.prefixes = {a};
+    config.output_prefix = p;
+    return merge_datasets(config, [] {}).was_there;
+  };
+  write_documents(a, {{1, 2}, {3}});
+  EXPECT_FALSE(merge_again());
+  fs::last_write_time(a.string() + ".idx",
+                      fs::file_time_type::clock::now() + std::chrono::hours(1));
+  EXPECT_TRUE(merge_again());
+  write_documents(a, {{1}, {2, 3}});
+  fs::last_write_time(a.string() + ".idx",
+                      fs::file_time_type::clock::now() - std::chrono::hours(1));
+  EXPECT_THROW(merge_again(), std::invalid_argument);
+  // The same lengths with other tokens: the checksums tell.
+  fs::remove(p.string() + ".idx");
+  fs::remove(p.string() + ".bin");
+  const auto with_checksums = [&](const std::vector<Document>& documents) {
+    write_documents(a, documents);
+    const std::vector<DatasetFile> files = {{".bin", a.string() + ".bin"},
+                                            {".idx", a.string() + ".idx"}};
+    write_block_checksums(checksums_path(a), files, 1);
+  };
+  with_checksums({{1}, {2, 3}});
+  EXPECT_FALSE(merge_again());
+  EXPECT_TRUE(merge_again());
+  with_checksums({{1}, {2, 4}});
+  EXPECT_THROW(merge_again(), std::invalid_argument);
+}
+
 TEST(Merge, ADamagedPartEndsIt) {
   const TemporaryFolder folder;
   const fs::path a = folder.path() / "a", b = folder.path() / "b", out = folder.path() / "out";
@@ -356,7 +392,7 @@ class FailingMerge : public ::testing::Test {
   }
   void reset() {
     for (const auto& entry : fs::directory_iterator(folder_.path())) {
-      if (entry.path().filename().string().starts_with("p.")) fs::remove(entry.path());
+      if (entry.path().filename().string().starts_with("p.")) fs::remove_all(entry.path());
     }
     write_documents(p_, {{9, 9, 9}});
   }
@@ -378,7 +414,7 @@ class FailingMerge : public ::testing::Test {
   std::vector<std::string> part_files() const {
     std::vector<std::string> names;
     for (const auto& entry : fs::directory_iterator(folder_.path())) {
-      if (entry.path().extension() == ".part") names.push_back(entry.path().filename().string());
+      if (entry.path().extension() == ".merge") names.push_back(entry.path().filename().string());
     }
     return names;
   }

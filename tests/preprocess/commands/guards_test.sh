@@ -73,21 +73,13 @@ foreign() { # FILE COMMAND...
   rm "$file"
 }
 foreign Cargo.lock "$data" preprocess --input corpus.jsonl --output-prefix Cargo
-for suffix in .lock .bin.part .idx.part .manifest.json.part; do
+for suffix in .lock .merge; do
   foreign "d$suffix" "$data" merge --output-prefix d x_text_document x_text_document
 done
 foreign x_text_document.lock "$data" repair x_text_document
 for suffix in .lock .part .part.json; do
   foreign "file$suffix" "$data" download https://name.invalid/file --attempts 1
 done
-# Nor beside the lock of another command that was killed, or of a download of an earlier version.
-for text in 'process 1 on elsewhere' $'process 1 on elsewhere\nmerge may leave file.part\nmerge may leave file.part.json'; do
-  for suffix in .part .part.json; do
-    echo "$text" >file.lock
-    foreign "file$suffix" "$data" download https://name.invalid/file --attempts 1
-  done
-done
-rm -f file.lock
 ls file* d.* Cargo* 2>/dev/null && fail "something was left"
 # A report replaces reports only.
 for report in made.html made.json; do expect 0 "wrote $report" "$data" report x_text_document --output $report; done
@@ -117,9 +109,9 @@ for name in vocab.json merges.txt; do echo precious >vocabulary/$name.part; done
 expect 0 'entries learned' "$data" train-vocab --input corpus.jsonl --vocab-size 260 --output vocabulary
 [ "$(cat vocabulary/*.part)" = $'precious\nprecious' ] || fail "train-vocab overwrote a .part file"
 rm -r made.html* made.json* vocabulary
-# The lock tells which remains of a killed merge are ours.
-printf 'process 1 on elsewhere\nmerge may leave d.bin.part\n' >d.lock
-echo half >d.bin.part
+# The marker tells which remains of a killed merge are ours.
+mkdir d.merge
+echo half | tee d.merge/weft-data.merge >d.merge/merged.bin
 expect 0 'wrote d.bin' "$data" merge --output-prefix d x_text_document x_text_document
 [ "$(echo d.*)" = 'd.bin d.checksums d.idx d.manifest.json d.sources' ] || fail "merge left $(echo d.*)"
 

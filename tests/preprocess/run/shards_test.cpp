@@ -231,19 +231,19 @@ TEST_F(Shards, MergedInOrderHaveTheInputsOfTheWholeInTheirManifest) {
   EXPECT_EQ(inputs_of_merged({path("out"), shard(0), shard(1), shard(2)}), twice);
   merge(path("first"), {shard(0), shard(1), shard(2)});
   EXPECT_EQ(inputs_of_merged({path("first"), path("out")}), twice);
-  const std::vector<std::vector<std::string>> not_whole = {{shard(0), shard(1)},
-                                                           {shard(1), shard(2)},
-                                                           {shard(0), shard(2), shard(1)},
-                                                           {shard(0), path("out"), shard(1)}};
-  for (const auto& prefixes : not_whole) EXPECT_TRUE(inputs_of_merged(prefixes).is_null());
-  // Parts of other files, or by other options, are no whole; nor is one of which nothing is known.
+  const std::vector<std::vector<std::string>> not_in_order = {
+      {shard(0), shard(2), shard(1)}, {shard(0), path("out"), shard(1), shard(2)}};
+  for (const auto& prefixes : not_in_order) EXPECT_TRUE(inputs_of_merged(prefixes).is_null());
+  // Parts of which something is not known are no whole; those of other files, or by other options,
+  // are of another run.
+  constexpr int kNumUnknown = 3;
   const auto damage = [](auto& manifest, int what) {
-    if (what == 0) manifest["inputs"][0]["version"] = "changed 1.5";
-    if (what == 1) manifest["inputs"].erase(1);
-    if (what == 2) manifest["run_options"]["--append-eod"] = "perhaps";
-    if (what == 3) manifest["inputs"][2]["lines"] = "xyz";
-    if (what == 4) manifest["inputs"][2]["lines"] = -1;
-    if (what == 5) manifest["inputs"][2]["file_bytes"] = INT64_MAX;
+    if (what == 0) manifest["inputs"][2]["lines"] = "xyz";
+    if (what == 1) manifest["inputs"][2]["lines"] = -1;
+    if (what == 2) manifest["inputs"][2]["file_bytes"] = INT64_MAX;
+    if (what == 3) manifest["inputs"][0]["version"] = "changed 1.5";
+    if (what == 4) manifest["inputs"].erase(1);
+    if (what == 5) manifest["run_options"]["--append-eod"] = "perhaps";
     if (what == 6) manifest.erase("inputs");
     if (what == 7) manifest["options"]["shard"] = "1/4";
   };
@@ -252,7 +252,11 @@ TEST_F(Shards, MergedInOrderHaveTheInputsOfTheWholeInTheirManifest) {
     auto damaged = sound;
     damage(damaged, what);
     write_file_atomically(dataset_manifest_path(shard(1)), damaged.dump());
-    EXPECT_TRUE(inputs_of_merged({shard(0), shard(1), shard(2)}).is_null()) << what;
+    if (what < kNumUnknown) {
+      EXPECT_TRUE(inputs_of_merged({shard(0), shard(1), shard(2)}).is_null()) << what;
+    } else {
+      EXPECT_THROW(inputs_of_merged({shard(0), shard(1), shard(2)}), std::runtime_error) << what;
+    }
   }
 }
 
