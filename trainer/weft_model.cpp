@@ -1,6 +1,6 @@
 // weft-model turns checkpoints into Hugging Face folders and back, and compares them.
 #include "indexed_dataset/base/storage/bus_error.h"
-#include "indexed_dataset/base/terminal/program.h"
+#include "indexed_dataset/base/terminal/command_line.h"
 #include "trainer/model_tool/model_commands.h"
 
 int main(int argc, char** argv) {

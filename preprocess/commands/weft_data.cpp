@@ -2,7 +2,7 @@
 #include <malloc.h>
 
 #include "indexed_dataset/base/storage/bus_error.h"
-#include "indexed_dataset/base/terminal/program.h"
+#include "indexed_dataset/base/terminal/command_line.h"
 #include "preprocess/analyze/analyze_command.h"
 #include "preprocess/commands/commands.h"
 #include "preprocess/inspect/commands/commands.h"

@@ -4,14 +4,18 @@
 #include <algorithm>
 #include <array>
 #include <climits>
+#include <condition_variable>
 #include <cstdio>
 #include <list>
+#include <mutex>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include "indexed_dataset/base/process/crash_point.h"
+#include "indexed_dataset/base/process/exit_code.h"
+#include "indexed_dataset/base/process/start_thread.h"
 #include "indexed_dataset/base/ranks/rank_transport.h"
-#include "indexed_dataset/base/ranks/start_watch.h"
 
 namespace weft {
 namespace {
@@ -29,6 +33,56 @@ void check(int code, const char* call) {
   MPI_Error_string(code, text, &size);
   throw std::runtime_error(std::string(call) + ": " + text);
 }
+
+using std::chrono::milliseconds;
+
+// The watch counts such intervals: one in which this process was suspended counts once, however
+// long the suspension lasted.
+constexpr milliseconds kInterval{500};
+
+std::string lost_rank_message(const StartLimit& limit) {
+  char host[256] = "?";
+  ::gethostname(host, sizeof host - 1);
+  char seconds[32];
+  std::snprintf(seconds, sizeof seconds, "%g", static_cast<double>(limit.timeout.count()) / 1e3);
+  return "process " + std::to_string(::getpid()) + " on " + host +
+         ": the ranks have not all started MPI within " + seconds + " s (" + limit.option +
+         "): one of them is stopped, or its machine or the network to it is lost";
+}
+
+// Watches the start of MPI as long as it lives. MPI_Init_thread() and the first collective calls
+// wait for all ranks, and nothing can tell them to stop: after the time limit the process ends.
+class StartWatch {
+ public:
+  explicit StartWatch(const StartLimit& limit)
+      : limit_(limit), thread_(start_thread([this] { watch(); })) {}
+  StartWatch(const StartWatch&) = delete;
+  StartWatch& operator=(const StartWatch&) = delete;
+  ~StartWatch() {
+    {
+      const std::lock_guard lock(mutex_);
+      has_started_ = true;
+    }
+    ended_.notify_all();
+    thread_.join();
+  }
+
+ private:
+  void watch() {
+    std::unique_lock lock(mutex_);
+    for (milliseconds left = limit_.timeout; left.count() > 0; left -= kInterval) {
+      if (ended_.wait_for(lock, std::min(left, kInterval), [this] { return has_started_; })) return;
+    }
+    limit_.print_error(lost_rank_message(limit_));
+    ::_exit(static_cast<int>(ExitCode::kPeerLost));
+  }
+
+  const StartLimit limit_;
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  bool has_started_ = false;
+  std::thread thread_;
+};
 
 class MpiTransport final : public RankTransport {
  public:

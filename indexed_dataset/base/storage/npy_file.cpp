@@ -1,14 +1,22 @@
 #include "indexed_dataset/base/storage/npy_file.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <charconv>
+#include <cstdio>
 #include <cstring>
 #include <stdexcept>
 #include <string_view>
 
+#include "indexed_dataset/base/process/parallel_for.h"
 #include "indexed_dataset/base/storage/file_io.h"
-#include "indexed_dataset/base/storage/unsynced_files.h"
+#include "indexed_dataset/base/storage/io_call.h"
 
 namespace weft {
+
+using namespace io_call;
+
 namespace {
 
 constexpr std::string_view kMagic{"\x93NUMPY\x01\x00", 8};
@@ -105,6 +113,20 @@ NpyArray::NpyArray(const std::filesystem::path& path) : path_(path), file_(path)
   data_ = bytes.subspan(data_at);
   if (static_cast<int64_t>(data_.size()) != size_bytes)
     throw_bad(path, "its header and its size disagree");
+}
+
+void rename_unsynced(const std::filesystem::path& from, const std::filesystem::path& to) {
+  if (is_made_to_fail() || ::rename(from.c_str(), to.c_str()) != 0)
+    throw_errno("cannot rename " + quoted(from) + " to " + quoted(to));
+}
+
+void sync_files(const std::vector<std::filesystem::path>& files, int num_threads) {
+  parallel_for(std::ssize(files), num_threads, [&](int64_t i) {
+    const std::filesystem::path& path = files[static_cast<size_t>(i)];
+    // A descriptor that is opened later still gets an error of writing that no other call had.
+    const FdGuard guard{open_file(path, O_RDONLY | O_NOFOLLOW)};
+    if (is_made_to_fail() || ::fdatasync(guard.fd) != 0) throw_errno("cannot sync " + quoted(path));
+  });
 }
 
 }  // namespace weft

@@ -90,4 +90,16 @@ class NpyArray {
   std::span<const std::byte> data_;
 };
 
+// Arrays that belong together are written without a wait for the disk for each: they are renamed,
+// and all are synced before any of them counts.
+
+// Renames `from` to `to`. Other processes see one file or the other, but a power cut may leave a
+// new one that is empty. Throws std::system_error.
+void rename_unsynced(const std::filesystem::path& from, const std::filesystem::path& to);
+
+// Has the contents of these files, which were written and closed before, survive a power cut.
+// Several threads wait for the disk at once, because a file system takes what waits together to the
+// disk in one go. Throws std::system_error.
+void sync_files(const std::vector<std::filesystem::path>& files, int num_threads);
+
 }  // namespace weft

@@ -23,6 +23,16 @@ std::string hex(const unsigned char* digest, unsigned size_bytes) {
   return text;
 }
 
+struct Digest {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> bytes{};
+  unsigned size_bytes = 0;
+
+  explicit Digest(std::string_view of) {
+    if (EVP_Digest(of.data(), of.size(), bytes.data(), &size_bytes, EVP_sha256(), nullptr) != 1)
+      throw std::bad_alloc();
+  }
+};
+
 }  // namespace
 
 std::string sha256_of_file(const std::filesystem::path& path) {
@@ -45,22 +55,15 @@ std::string sha256_of_file(const std::filesystem::path& path) {
 }
 
 std::string sha256_of(std::string_view bytes) {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
-  unsigned size_bytes = 0;
-  if (EVP_Digest(bytes.data(), bytes.size(), digest.data(), &size_bytes, EVP_sha256(), nullptr) !=
-      1)
-    throw std::bad_alloc();
-  return hex(digest.data(), size_bytes);
+  const Digest digest(bytes);
+  return hex(digest.bytes.data(), digest.size_bytes);
 }
 
 std::string sha256_base64(std::string_view bytes) {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
-  unsigned size_bytes = 0;
-  if (EVP_Digest(bytes.data(), bytes.size(), digest.data(), &size_bytes, EVP_sha256(), nullptr) !=
-      1)
-    throw std::bad_alloc();
+  const Digest digest(bytes);
   std::array<unsigned char, 4 * ((EVP_MAX_MD_SIZE + 2) / 3) + 1> text{};
-  const int length = EVP_EncodeBlock(text.data(), digest.data(), static_cast<int>(size_bytes));
+  const int length =
+      EVP_EncodeBlock(text.data(), digest.bytes.data(), static_cast<int>(digest.size_bytes));
   return {reinterpret_cast<const char*>(text.data()), static_cast<size_t>(length)};
 }
 

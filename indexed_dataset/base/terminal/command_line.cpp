@@ -6,12 +6,20 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <cstdio>
+#include <exception>
 #include <stdexcept>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "indexed_dataset/base/process/nearest_name.h"
+#include "indexed_dataset/base/process/out_of_memory.h"
+#include "indexed_dataset/base/process/standard_streams.h"
+#include "indexed_dataset/base/process/stop_signal.h"
+#include "indexed_dataset/base/process/test_hooks.h"
+#include "indexed_dataset/base/terminal/messages.h"
 
 namespace weft {
 namespace {
@@ -200,9 +208,9 @@ int answer_without_command(std::string program, const std::string& description,
   throw std::invalid_argument(text + "\n  " + program + " --help lists them");
 }
 
-}  // namespace
-
-int run_command_line(int argc, const char* const* argv, const std::string& program_description,
+// Parses, validates and runs one of `commands`. Throws std::invalid_argument that lists every
+// problem with the options, and whatever the command throws.
+int run_command_line(int argc, const char* const* argv, const std::string& description,
                      const std::string& version_text,
                      const std::vector<std::unique_ptr<Command>>& commands) {
   const std::string path = argv[0];
@@ -220,8 +228,42 @@ int run_command_line(int argc, const char* const* argv, const std::string& progr
     words.erase(words.begin(), end);
     return run_command(program, *command, std::move(words));
   }
-  return answer_without_command(program, program_description, version_text, commands,
-                                std::move(words));
+  return answer_without_command(program, description, version_text, commands, std::move(words));
+}
+
+// Returns `code`, or that of an error if the output did not arrive, unless its reader stopped
+// early.
+int exit_code_after_flush(int code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  if (code != 0 || errno == EPIPE) return code;
+  return print_error(
+      std::system_error(errno, std::generic_category(), "cannot write to standard output"));
+}
+
+// True if `error` is that the reader of our own output has seen enough. EPIPE from anywhere else,
+// such as a socket, is an error.
+bool is_reader_gone(const std::exception& error) {
+  const auto* system = dynamic_cast<const std::system_error*>(&error);
+  return system != nullptr && system->code().value() == EPIPE &&
+         (std::ferror(stdout) != 0 || std::ferror(stderr) != 0);
+}
+
+}  // namespace
+
+int run_program(int argc, const char* const* argv, const std::string& description,
+                const std::string& version_text,
+                const std::vector<std::unique_ptr<Command>>& commands) {
+  protect_standard_streams();
+  prepare_for_out_of_memory();
+  if (const std::string hooks = active_test_hooks(); !hooks.empty()) print_message(hooks);
+  try {
+    return exit_code_after_flush(run_command_line(argc, argv, description, version_text, commands));
+  } catch (const StoppedBySignal& stopped) {
+    print_message(fmt::format("stopped by signal {}", stopped.signal));
+    return 128 + stopped.signal;
+  } catch (const std::exception& error) {
+    return is_reader_gone(error) ? 0 : print_error(error);
+  }
 }
 
 }  // namespace weft

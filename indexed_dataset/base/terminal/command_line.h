@@ -29,11 +29,13 @@ class Command {
   std::string name_, description_;
 };
 
-// Parses, validates and runs one of `commands`. Returns the exit code; help and version go to
-// standard output. Throws std::invalid_argument that lists every problem with the options, and
-// whatever the command throws.
-int run_command_line(int argc, const char* const* argv, const std::string& program_description,
-                     const std::string& version_text,
-                     const std::vector<std::unique_ptr<Command>>& commands);
+// Runs the command that the command line names, and says on standard error why it failed: all
+// problems with its options at once, or what it threw. Help and version go to standard output.
+// Returns the exit code: that of the command, that of its error (exit_code.h), or 128 + signal
+// after StoppedBySignal. A reader of standard output that stops early (`weft-data info | head`) is
+// no error. Never throws.
+int run_program(int argc, const char* const* argv, const std::string& description,
+                const std::string& version_text,
+                const std::vector<std::unique_ptr<Command>>& commands);
 
 }  // namespace weft

@@ -8,7 +8,6 @@
 #include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/storage/file_io.h"
 #include "indexed_dataset/base/storage/npy_file.h"
-#include "indexed_dataset/base/storage/unsynced_files.h"
 #include "indexed_dataset/order/index_caches/cache_files.h"
 
 namespace weft {

@@ -83,7 +83,7 @@ TEST(ReadFile, ReadsFilesThatReportNoSize) {
   EXPECT_THAT(read_file("/proc/self/status"), HasSubstr("VmPeak"));
 }
 
-TEST(MappedFile, OfAnEmptyFileIsEmpty) {
+TEST(MappedFile, AnEmptyFileMapsToNothing) {
   const TemporaryFolder folder;
   write_file_atomically(folder / "empty", "");
   EXPECT_TRUE(MappedFile(folder / "empty").bytes().empty());
@@ -98,7 +98,7 @@ void read_a_byte_that_is_gone(const std::filesystem::path& path) {
   (void)byte;
 }
 
-TEST(MappedFileDeathTest, ThatWasMadeShorterEndsTheProgramWithItsName) {
+TEST(MappedFileDeathTest, AFileThatWasMadeShorterEndsTheProgramWithItsName) {
   ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
   const TemporaryFolder folder;
   write_file_atomically(folder / "cut", std::string(10000, 'x'));
@@ -121,7 +121,7 @@ TEST(MappedFileDeathTest, ThatWasMadeShorterEndsTheProgramWithItsName) {
 }
 
 // A run of thousands of datasets maps several files of each.
-TEST(MappedFileDeathTest, ThatIsOneOfThousandsHasItsName) {
+TEST(MappedFileDeathTest, OneFileOfThousandsIsNamed) {
   ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
   const TemporaryFolder folder;
   write_file_atomically(folder / "other", std::string(10, 'x'));
