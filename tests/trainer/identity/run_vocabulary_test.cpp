@@ -13,6 +13,7 @@
 #include "tests/indexed_dataset/nested_json.h"
 #include "tests/temporary_folder.h"
 #include "tests/trainer/small_run.h"
+#include "tokenizer/vocabulary.h"
 
 namespace weft {
 namespace {
@@ -35,6 +36,10 @@ struct Environment {
   }
   std::optional<std::string> gpt2 = get("WEFT_GPT2_DIR"), home = get("HOME");
 };
+
+TEST(RunVocabulary, EndsDocumentsWithTheTokenOfTheTokenizer) {
+  EXPECT_EQ(kGpt2EndOfDocument, kEndOfText);
+}
 
 TEST(RunVocabulary, ComesFromTheMostParticularSource) {
   const TemporaryFolder folder;
