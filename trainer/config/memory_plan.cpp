@@ -17,21 +17,6 @@ Memory memory_of(MemoryClass memory_class) {
   return memory_class == MemoryClass::kPinnedHost ? Memory::kPinnedHost : Memory::kDevice;
 }
 
-Tensor with_data(const Tensor& t, void* data) {
-  switch (t.rank()) {
-    case 1:
-      return Tensor(data, t.dtype(), {t.shape(0)});
-    case 2:
-      return Tensor(data, t.dtype(), {t.shape(0), t.shape(1)});
-    case 3:
-      return Tensor(data, t.dtype(), {t.shape(0), t.shape(1), t.shape(2)});
-    case 4:
-      return Tensor(data, t.dtype(), {t.shape(0), t.shape(1), t.shape(2), t.shape(3)});
-    default:
-      return Tensor(data, t.dtype(), {t.shape(0), t.shape(1), t.shape(2), t.shape(3), t.shape(4)});
-  }
-}
-
 double to_mib(int64_t num_bytes) { return static_cast<double>(num_bytes) / (1 << 20); }
 
 // Returns the name of a buffer without the number of its layer and slot: "slot 1 layer 12 qkv" is
@@ -95,9 +80,7 @@ void MemoryPlan::allocate(Backend& backend) {
   }
   for (const Buffer& buffer : buffers_) {
     char* base = static_cast<char*>(memory_[static_cast<int>(buffer.memory_class)]);
-    if (buffer.num_bytes > 0) {
-      *buffer.tensor = with_data(*buffer.tensor, base + buffer.offset_bytes);
-    }
+    if (buffer.num_bytes > 0) *buffer.tensor = buffer.tensor->with_data(base + buffer.offset_bytes);
   }
 }
 

@@ -21,7 +21,7 @@
 #include "trainer/loop/tune_ranks.h"
 #include "trainer/plan/limits.h"
 #include "trainer/plan/memory_advice.h"
-#include "trainer/profile/profiling_communicator.h"
+#include "trainer/profile/profiling_backend.h"
 
 namespace weft {
 

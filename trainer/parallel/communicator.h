@@ -7,8 +7,11 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "kernels/backend.h"
+#include "trainer/ranks/host_group.h"
 
 namespace weft {
 
@@ -44,6 +47,24 @@ class Communicator {
 // Creates the communicator of a group of one. Its reductions are the identity; gather and scatter
 // copy nothing because `out` and `inp` must be the same memory.
 std::unique_ptr<Communicator> create_self_communicator();
+
+// Creates the communicator of ranks whose tensors lie in memory of the host: MPI between processes,
+// memory between threads of a test. Each rank sums its part of a tensor in the order of the ranks,
+// so results depend on the group's size alone, and every rank gets the same bits. `ranks` are those
+// of the whole run, ascending, and host.rank() is one of them. `channel` is this group's own among
+// those of each pair of ranks. `name` ("data") stands in the flight recorder.
+std::unique_ptr<Communicator> create_host_communicator(HostGroup& host, std::vector<int> ranks,
+                                                       int channel, std::string name);
+
+// Creates the communicator of ranks on GPUs whose data goes through pinned host memory and MPI. It
+// is slow and makes the host wait, but it needs neither NCCL nor a GPU for each rank: ranks that
+// share one GPU run every topology with the real kernels. `host` does the operations in `staging`
+// (uint8, pinned), through which tensors of `backend` go in pieces. The communicators of a rank may
+// share the staging; it and the backend outlive them.
+std::unique_ptr<Communicator> create_pinned_communicator(Backend& backend, Tensor staging,
+                                                         std::unique_ptr<Communicator> host);
+// The size of `staging`, in bytes.
+constexpr int64_t kPinnedStagingBytes = 64 << 20;
 
 // Throws std::invalid_argument unless `whole` is `size` times `part`, of the same type.
 void check_parts(Tensor whole, Tensor part, int size);

@@ -1,42 +1,6 @@
 #include "trainer/parallel/gradient_reducer.h"
 
-#include <algorithm>
-
 namespace weft {
-namespace {
-
-int64_t round_up(int64_t value, int64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
-
-}  // namespace
-
-Tensor range_of(Tensor arena, const ArenaRange& range) {
-  char* data = arena.as<char>();  // null while the arena is only planned
-  if (data != nullptr) data += range.first * size_bytes(arena.dtype());
-  return Tensor(data, arena.dtype(), {range.count});
-}
-
-ArenaShards::ArenaShards(int64_t arena_elements, int64_t bucket_elements, int rank, int size,
-                         bool sharded, ArenaRange tied)
-    : rank_(rank), size_(size), sharded_(sharded && size > 1) {
-  const int64_t unit = sharded_ ? size * kOptimizerBlock : kOptimizerBlock;
-  padded_elements_ = round_up(arena_elements, unit);
-  const int64_t bucket = size == 1 ? padded_elements_ : round_up(bucket_elements, unit);
-  for (int64_t first = 0; first < padded_elements_; first = buckets_.back().end()) {
-    int64_t end = std::min(first + bucket, padded_elements_);
-    for (const int64_t cut : {tied.first, tied.end()}) {
-      if (first < cut) end = std::min(end, cut);
-    }
-    buckets_.push_back({first, end - first});
-  }
-}
-
-ArenaRange ArenaShards::own_part(const ArenaRange& bucket) const {
-  if (!sharded_) return bucket;
-  const int64_t part = bucket.count / size_;
-  return {bucket.first + rank_ * part, part};
-}
 
 GradientReducer::GradientReducer(Backend& backend, const ProcessGroups& groups,
                                  const ArenaShards& shards, ArenaRange partial, ArenaRange tied)

@@ -23,45 +23,12 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "kernels/backend.h"
+#include "trainer/parallel/arena.h"
 #include "trainer/parallel/process_groups.h"
 
 namespace weft {
-
-// Elements [first, first + count) of the arenas.
-struct ArenaRange {
-  int64_t first = 0, count = 0;
-  int64_t end() const { return first + count; }
-};
-
-// How an arena is shared out over data-parallel ranks.
-class ArenaShards {
- public:
-  ArenaShards() = default;
-  // `bucket_elements` is rounded up to whole blocks of kOptimizerBlock for every rank. A bucket
-  // begins and one ends with `tied`, the word embedding that two pipeline stages share; it may be
-  // empty.
-  ArenaShards(int64_t arena_elements, int64_t bucket_elements, int rank, int size, bool sharded,
-              ArenaRange tied = {});
-
-  bool is_sharded() const { return sharded_; }
-  // Every arena has so many elements: the parameters' and padding that makes buckets divide.
-  int64_t padded_elements() const { return padded_elements_; }
-  const std::vector<ArenaRange>& buckets() const { return buckets_; }
-  // Returns the part of a bucket that this rank updates; replicated, that is all of it.
-  ArenaRange own_part(const ArenaRange& bucket) const;
-  // Returns the number of elements that this rank updates, over all buckets. Its optimizer state
-  // holds their values, bucket after bucket.
-  int64_t own_elements() const { return sharded_ ? padded_elements_ / size_ : padded_elements_; }
-
- private:
-  int rank_ = 0, size_ = 1;
-  bool sharded_ = false;
-  int64_t padded_elements_ = 0;
-  std::vector<ArenaRange> buckets_;
-};
 
 class GradientReducer {
  public:
@@ -93,8 +60,5 @@ class GradientReducer {
   EventId ready_ = 0, reduced_ = 0;  // of the latest bucket
   size_t num_reduced_ = 0;           // buckets
 };
-
-// Returns `range` of a flat tensor.
-Tensor range_of(Tensor arena, const ArenaRange& range);
 
 }  // namespace weft

@@ -1,5 +1,3 @@
-#include "trainer/parallel/host_communicator.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +7,8 @@
 
 #include "kernels/numbers/bfloat16.h"
 #include "kernels/numbers/float16.h"
+#include "trainer/parallel/arena.h"
+#include "trainer/parallel/communicator.h"
 
 namespace weft {
 namespace {
@@ -16,11 +16,6 @@ namespace {
 // A NaN counts as less than any number, wherever it stands: the maximum must not depend on the
 // order of ranks.
 float greater(float a, float b) { return a < b || a != a ? b : a; }
-
-// Elements [first, first + count) of a flat tensor.
-struct Part {
-  int64_t first = 0, count = 0;
-};
 
 class HostCommunicator final : public Communicator {
  public:
@@ -39,7 +34,7 @@ class HostCommunicator final : public Communicator {
 
   void all_reduce(Tensor inout, Reduce reduce, Stream /*stream*/) override {
     const FlightRecorder::Scope scope(host_.recorder(), label("all-reduce", inout));
-    std::vector<Part> parts;
+    std::vector<ArenaRange> parts;
     const int64_t n = inout.num_elements();
     for (int64_t r = 0; r < size(); ++r) {
       parts.push_back({n * r / size(), n * (r + 1) / size() - n * r / size()});
@@ -91,21 +86,21 @@ class HostCommunicator final : public Communicator {
   RankBuffer buffer(int peer, bool sends, void* data, int64_t num_bytes) const {
     return {ranks_[static_cast<size_t>(peer)], sends, data, num_bytes};
   }
-  std::vector<Part> equal_parts(int64_t count) const {
-    std::vector<Part> parts;
+  std::vector<ArenaRange> equal_parts(int64_t count) const {
+    std::vector<ArenaRange> parts;
     for (int64_t r = 0; r < size(); ++r) parts.push_back({r * count, count});
     return parts;
   }
 
   // Sends every other rank its part and writes the sum, or maximum, of this rank's part to `out`.
-  void reduce_part(Tensor inp, const std::vector<Part>& parts, Reduce reduce, char* out) {
+  void reduce_part(Tensor inp, const std::vector<ArenaRange>& parts, Reduce reduce, char* out) {
     const int64_t bytes = size_bytes(inp.dtype());
-    const Part own = parts[static_cast<size_t>(rank_)];
+    const ArenaRange own = parts[static_cast<size_t>(rank_)];
     received_.resize(static_cast<size_t>(size() * own.count * bytes));
     std::vector<RankBuffer> buffers;
     std::vector<const char*> by_rank;
     for (int peer = 0; peer < size(); ++peer) {
-      const Part part = parts[static_cast<size_t>(peer)];
+      const ArenaRange part = parts[static_cast<size_t>(peer)];
       char* from_peer = received_.data() + peer * own.count * bytes;
       by_rank.push_back(peer == rank_ ? at(inp, own.first) : from_peer);
       if (peer == rank_) continue;
@@ -144,13 +139,13 @@ class HostCommunicator final : public Communicator {
     }
   }
 
-  void gather_parts(Tensor whole, const std::vector<Part>& parts) {
+  void gather_parts(Tensor whole, const std::vector<ArenaRange>& parts) {
     const int64_t bytes = size_bytes(whole.dtype());
-    const Part own = parts[static_cast<size_t>(rank_)];
+    const ArenaRange own = parts[static_cast<size_t>(rank_)];
     std::vector<RankBuffer> buffers;
     for (int peer = 0; peer < size(); ++peer) {
       if (peer == rank_) continue;
-      const Part part = parts[static_cast<size_t>(peer)];
+      const ArenaRange part = parts[static_cast<size_t>(peer)];
       buffers.push_back(buffer(peer, false, at(whole, part.first), part.count * bytes));
       buffers.push_back(buffer(peer, true, at(whole, own.first), own.count * bytes));
     }

@@ -34,19 +34,8 @@ const char* name_of(RankOrder order) {
 }
 
 const char* name_of(GroupKind kind) {
-  switch (kind) {
-    case GroupKind::kTensor:
-      return "tensor";
-    case GroupKind::kPipeline:
-      return "pipeline";
-    case GroupKind::kData:
-      return "data";
-    case GroupKind::kModel:
-      return "model";
-    case GroupKind::kTied:
-      return "tied";
-  }
-  return "";
+  constexpr const char* kNames[] = {"tensor", "pipeline", "data", "model", "tied"};
+  return kNames[static_cast<size_t>(kind)];
 }
 
 int ParallelLayout::world_rank() const {

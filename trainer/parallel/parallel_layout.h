@@ -49,6 +49,8 @@ ParallelLayout layout_of(const Topology& topology, int rank);
 // kModel is the ranks that hold one copy of the model together (gradient norms); kTied the first
 // and last stage of a pipeline, which both hold the word embedding.
 enum class GroupKind { kTensor, kPipeline, kData, kModel, kTied };
+constexpr GroupKind kGroupKinds[] = {GroupKind::kTensor, GroupKind::kPipeline, GroupKind::kData,
+                                     GroupKind::kModel, GroupKind::kTied};
 const char* name_of(GroupKind kind);
 
 // Returns the ranks of the group of this kind to which `layout` belongs, in ascending order. A

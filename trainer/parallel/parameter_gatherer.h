@@ -14,7 +14,8 @@
 
 #include <vector>
 
-#include "trainer/parallel/gradient_reducer.h"
+#include "trainer/parallel/arena.h"
+#include "trainer/parallel/process_groups.h"
 
 namespace weft {
 

@@ -1,8 +1,9 @@
-#include "trainer/parallel/pinned_communicator.h"
-
 #include <algorithm>
 #include <stdexcept>
 #include <vector>
+
+#include "trainer/config/tensor_views.h"
+#include "trainer/parallel/communicator.h"
 
 namespace weft {
 namespace {
@@ -19,26 +20,20 @@ class PinnedCommunicator final : public Communicator {
   int size() const override { return host_->size(); }
 
   void all_reduce(Tensor inout, Reduce reduce, Stream stream) override {
-    in_pieces(inout, 1, stream, [&](int64_t first, int64_t count) {
-      const Tensor piece = staged(inout, 0, count);
-      download(piece, part(inout, first, count), stream);
-      wait(stream);
-      host_->all_reduce(piece, reduce, stream);
-      upload(part(inout, first, count), piece, stream);
-    });
+    on_host(inout, stream, [&](Tensor piece) { host_->all_reduce(piece, reduce, stream); });
   }
 
   void reduce_scatter(Tensor out, Tensor inp, Stream stream) override {
     check_parts(inp, out, size());
     in_pieces(out, size(), stream, [&](int64_t first, int64_t count) {
       for (int64_t r = 0; r < size(); ++r) {
-        download(staged(inp, r * count, count), part(inp, r * out.num_elements() + first, count),
-                 stream);
+        download(staged(inp, r * count, count),
+                 range_of(inp, r * out.num_elements() + first, count), stream);
       }
       wait(stream);
       const Tensor own = staged(inp, rank() * count, count);
       host_->reduce_scatter(own, staged(inp, 0, size() * count), stream);
-      upload(part(out, first, count), own, stream);
+      upload(range_of(out, first, count), own, stream);
     });
   }
 
@@ -46,24 +41,18 @@ class PinnedCommunicator final : public Communicator {
     check_parts(out, inp, size());
     in_pieces(inp, size(), stream, [&](int64_t first, int64_t count) {
       const Tensor own = staged(inp, rank() * count, count);
-      download(own, part(inp, first, count), stream);
+      download(own, range_of(inp, first, count), stream);
       wait(stream);
       host_->all_gather(staged(inp, 0, size() * count), own, stream);
       for (int64_t r = 0; r < size(); ++r) {
-        upload(part(out, r * inp.num_elements() + first, count), staged(inp, r * count, count),
+        upload(range_of(out, r * inp.num_elements() + first, count), staged(inp, r * count, count),
                stream);
       }
     });
   }
 
   void broadcast(Tensor inout, int root, Stream stream) override {
-    in_pieces(inout, 1, stream, [&](int64_t first, int64_t count) {
-      const Tensor piece = staged(inout, 0, count);
-      download(piece, part(inout, first, count), stream);
-      wait(stream);
-      host_->broadcast(piece, root, stream);
-      upload(part(inout, first, count), piece, stream);
-    });
+    on_host(inout, stream, [&](Tensor piece) { host_->broadcast(piece, root, stream); });
   }
 
   // Both sides of a transfer cut it into the same pieces.
@@ -82,7 +71,7 @@ class PinnedCommunicator final : public Communicator {
         const Tensor bytes(t.tensor.data(), DType::kUInt8, {t.tensor.num_bytes()});
         const auto place = static_cast<int64_t>(pieces.size()) * kPieceBytes;
         pieces.push_back({staged(bytes, place, count), t.peer, t.sends});
-        tensors.push_back(part(bytes, first, count));
+        tensors.push_back(range_of(bytes, first, count));
         if (t.sends) download(pieces.back().tensor, tensors.back(), stream);
       }
       wait(stream);
@@ -105,12 +94,20 @@ class PinnedCommunicator final : public Communicator {
       wait(stream);
     }
   }
-  static Tensor part(Tensor tensor, int64_t first, int64_t count) {
-    return Tensor(tensor.as<char>() + first * size_bytes(tensor.dtype()), tensor.dtype(), {count});
+  // Changes each piece of a tensor in the staging.
+  template <typename Operation>
+  void on_host(Tensor inout, Stream stream, const Operation& operation) {
+    in_pieces(inout, 1, stream, [&](int64_t first, int64_t count) {
+      const Tensor piece = staged(inout, 0, count);
+      download(piece, range_of(inout, first, count), stream);
+      wait(stream);
+      operation(piece);
+      upload(range_of(inout, first, count), piece, stream);
+    });
   }
   // Elements of the staging, of the type of `like`.
   Tensor staged(Tensor like, int64_t first, int64_t count) const {
-    return part(Tensor(staging_.data(), like.dtype(), {first + count}), first, count);
+    return range_of(like.with_data(staging_.data()), first, count);
   }
   void download(Tensor piece, Tensor device, Stream stream) {
     backend_.copy(piece.data(), device.data(), device.num_bytes(), stream);

@@ -9,36 +9,20 @@
 #include <thread>
 #include <vector>
 
-#include "trainer/parallel/host_communicator.h"
 #include "trainer/parallel/nccl_world.h"
-#include "trainer/parallel/pinned_communicator.h"
 
 namespace weft {
 namespace {
 
-constexpr GroupKind kKinds[] = {GroupKind::kTensor, GroupKind::kPipeline, GroupKind::kData,
-                                GroupKind::kModel, GroupKind::kTied};
-
-std::shared_ptr<Communicator>& place_of(ProcessGroups& groups, GroupKind kind) {
-  switch (kind) {
-    case GroupKind::kTensor:
-      return groups.tensor;
-    case GroupKind::kPipeline:
-      return groups.pipeline;
-    case GroupKind::kData:
-      return groups.data;
-    case GroupKind::kModel:
-      return groups.model;
-    case GroupKind::kTied:
-      break;
-  }
-  return groups.tied;
-}
+// By GroupKind.
+constexpr std::shared_ptr<Communicator> ProcessGroups::*kMembers[] = {
+    &ProcessGroups::tensor, &ProcessGroups::pipeline, &ProcessGroups::data, &ProcessGroups::model,
+    &ProcessGroups::tied};
 
 }  // namespace
 
-Communicator& ProcessGroups::of(GroupKind kind) const {
-  return *place_of(const_cast<ProcessGroups&>(*this), kind);
+std::shared_ptr<Communicator>& ProcessGroups::of(GroupKind kind) {
+  return this->*kMembers[static_cast<size_t>(kind)];
 }
 
 void ProcessGroups::wait_for(Backend& backend, EventId event) const {
@@ -53,7 +37,7 @@ void ProcessGroups::wait_for(Backend& backend, EventId event) const {
   while (!backend.has_happened(event)) {
     std::this_thread::sleep_for(std::chrono::microseconds(50));
     if (std::chrono::steady_clock::now() - checked < kCheckInterval) continue;
-    for (const GroupKind kind : kKinds) of(kind).throw_if_failed();
+    for (const auto member : kMembers) (this->*member)->throw_if_failed();
     checked = std::chrono::steady_clock::now();
   }
 }
@@ -64,7 +48,7 @@ FlightRecorder* ProcessGroups::recorder_of_own_work() const {
 
 int num_groups_of_several(const Topology& topology) {
   std::set<std::vector<int>> groups;
-  for (const GroupKind kind : kKinds) {
+  for (const GroupKind kind : kGroupKinds) {
     std::vector<int> ranks = ranks_of(layout_of(topology, 0), kind);
     if (ranks.size() > 1) groups.insert(std::move(ranks));
   }
@@ -74,7 +58,7 @@ int num_groups_of_several(const Topology& topology) {
 ProcessGroups create_lone_process_groups(HostGroup* host) {
   ProcessGroups groups;
   groups.host = host;
-  for (const GroupKind kind : kKinds) place_of(groups, kind) = create_self_communicator();
+  for (const GroupKind kind : kGroupKinds) groups.of(kind) = create_self_communicator();
   return groups;
 }
 
@@ -92,12 +76,12 @@ ProcessGroups create_groups(HostGroup& host, const Topology& topology, const Cre
   ProcessGroups groups;
   groups.layout = layout_of(topology, host.rank());
   groups.host = &host;
-  for (const GroupKind kind : kKinds) {
+  for (const GroupKind kind : kGroupKinds) {
     const std::vector<int> ranks = ranks_of(groups.layout, kind);
-    std::shared_ptr<Communicator>& place = place_of(groups, kind);
-    for (const GroupKind before : kKinds) {
+    std::shared_ptr<Communicator>& place = groups.of(kind);
+    for (const GroupKind before : kGroupKinds) {
       if (before == kind || ranks.size() == 1) break;
-      if (ranks_of(groups.layout, before) == ranks) place = place_of(groups, before);
+      if (ranks_of(groups.layout, before) == ranks) place = groups.of(before);
     }
     if (place == nullptr) place = create(ranks, kind);
   }

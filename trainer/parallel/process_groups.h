@@ -19,7 +19,7 @@ struct ProcessGroups {
   std::shared_ptr<Communicator> model;  // tensor times pipeline, for gradient norms
   std::shared_ptr<Communicator> tied;   // the first and last stage, which share the word embedding
 
-  Communicator& of(GroupKind kind) const;
+  std::shared_ptr<Communicator>& of(GroupKind kind);
   // Waits until `event` of `backend` has happened. Where a rank does not come, the device waits for
   // it, and the host for the device: the wait is recorded, and ends where a communicator has
   // failed.

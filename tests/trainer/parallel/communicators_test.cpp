@@ -128,7 +128,7 @@ TEST(Communicators, OfOneRankDoNotMixTheirMessages) {
     for (int turn = 0; turn < 10; ++turn) {
       for (const GroupKind kind : {GroupKind::kTensor, GroupKind::kPipeline, GroupKind::kData,
                                    GroupKind::kModel, GroupKind::kTied}) {
-        Communicator& group = groups.of(kind);
+        Communicator& group = *groups.of(kind);
         const std::vector<int> ranks = ranks_of(groups.layout, kind);
         ASSERT_EQ(group.size(), static_cast<int>(ranks.size()));
         std::vector<float> value{static_cast<float>(world + 1)};

@@ -7,7 +7,6 @@
 #include <memory>
 
 #include "trainer/profile/profiling_backend.h"
-#include "trainer/profile/profiling_communicator.h"
 
 namespace weft {
 namespace {
