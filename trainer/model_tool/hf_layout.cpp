@@ -53,105 +53,92 @@ std::string hf_prefix(const ModelShape& shape) {
 
 namespace {
 
-std::vector<HfTensor> llama_tensors(const ModelShape& shape) {
-  std::vector<HfTensor> tensors = {
-      {"embed_tokens.weight", "embedding.word_embeddings.weight", HfLayout::kPaddedRows}};
-  for (int64_t layer = 0; layer < shape.num_layers; ++layer) {
-    const std::string hf = "layers." + std::to_string(layer) + ".";
-    const std::string our = "decoder.layers." + std::to_string(layer) + ".";
-    const std::string qkv = our + "self_attention.linear_qkv.weight";
-    const std::string fc1 = our + "mlp.linear_fc1.weight";
-    tensors.insert(
-        tensors.end(),
-        {{hf + "input_layernorm.weight", our + "input_layernorm.weight", HfLayout::kSame},
-         {hf + "mlp.down_proj.weight", our + "mlp.linear_fc2.weight", HfLayout::kSame},
-         {hf + "mlp.gate_proj.weight", fc1, HfLayout::kGate},
-         {hf + "mlp.up_proj.weight", fc1, HfLayout::kUp},
-         {hf + "post_attention_layernorm.weight", our + "pre_mlp_layernorm.weight",
-          HfLayout::kSame},
-         {hf + "self_attn.k_proj.weight", qkv, HfLayout::kKeys},
-         {hf + "self_attn.o_proj.weight", our + "self_attention.linear_proj.weight",
-          HfLayout::kSame},
-         {hf + "self_attn.q_proj.weight", qkv, HfLayout::kQueries},
-         {hf + "self_attn.v_proj.weight", qkv, HfLayout::kValues}});
-  }
-  tensors.push_back({"norm.weight", "decoder.final_layernorm.weight", HfLayout::kSame});
-  return tensors;
+// The tensors of a format but the head, in the order in which transformers writes them. Names of a
+// layer's lie behind `layers` and its number, and behind "decoder.layers." and its number of ours.
+struct HfFormat {
+  const char* layers;
+  std::vector<HfTensor> first, of_layer, last;
+};
+
+HfFormat llama_format() {
+  const char *qkv = "self_attention.linear_qkv.weight", *fc1 = "mlp.linear_fc1.weight";
+  return {"layers.",
+          {{"embed_tokens.weight", "embedding.word_embeddings.weight", HfLayout::kPaddedRows}},
+          {{"input_layernorm.weight", "input_layernorm.weight", HfLayout::kSame},
+           {"mlp.down_proj.weight", "mlp.linear_fc2.weight", HfLayout::kSame},
+           {"mlp.gate_proj.weight", fc1, HfLayout::kGate},
+           {"mlp.up_proj.weight", fc1, HfLayout::kUp},
+           {"post_attention_layernorm.weight", "pre_mlp_layernorm.weight", HfLayout::kSame},
+           {"self_attn.k_proj.weight", qkv, HfLayout::kKeys},
+           {"self_attn.o_proj.weight", "self_attention.linear_proj.weight", HfLayout::kSame},
+           {"self_attn.q_proj.weight", qkv, HfLayout::kQueries},
+           {"self_attn.v_proj.weight", qkv, HfLayout::kValues}},
+          {{"norm.weight", "decoder.final_layernorm.weight", HfLayout::kSame}}};
 }
 
-std::vector<HfTensor> gpt2_tensors(const ModelShape& shape) {
-  std::vector<HfTensor> tensors = {
-      {"wte.weight", "embedding.word_embeddings.weight", HfLayout::kPaddedRows},
-      {"wpe.weight", "embedding.position_embeddings.weight", HfLayout::kSame}};
-  for (int64_t layer = 0; layer < shape.num_layers; ++layer) {
-    const std::string hf = "h." + std::to_string(layer) + ".";
-    const std::string our = "decoder.layers." + std::to_string(layer) + ".";
-    tensors.insert(
-        tensors.end(),
-        {{hf + "ln_1.weight", our + "input_layernorm.weight", HfLayout::kSame},
-         {hf + "ln_1.bias", our + "input_layernorm.bias", HfLayout::kSame},
-         {hf + "attn.c_attn.weight", our + "self_attention.linear_qkv.weight",
-          HfLayout::kQkvTransposed},
-         {hf + "attn.c_attn.bias", our + "self_attention.linear_qkv.bias", HfLayout::kQkvVector},
-         {hf + "attn.c_proj.weight", our + "self_attention.linear_proj.weight",
-          HfLayout::kTransposed},
-         {hf + "attn.c_proj.bias", our + "self_attention.linear_proj.bias", HfLayout::kSame},
-         {hf + "ln_2.weight", our + "pre_mlp_layernorm.weight", HfLayout::kSame},
-         {hf + "ln_2.bias", our + "pre_mlp_layernorm.bias", HfLayout::kSame},
-         {hf + "mlp.c_fc.weight", our + "mlp.linear_fc1.weight", HfLayout::kTransposed},
-         {hf + "mlp.c_fc.bias", our + "mlp.linear_fc1.bias", HfLayout::kSame},
-         {hf + "mlp.c_proj.weight", our + "mlp.linear_fc2.weight", HfLayout::kTransposed},
-         {hf + "mlp.c_proj.bias", our + "mlp.linear_fc2.bias", HfLayout::kSame}});
-  }
-  tensors.push_back({"ln_f.weight", "decoder.final_layernorm.weight", HfLayout::kSame});
-  tensors.push_back({"ln_f.bias", "decoder.final_layernorm.bias", HfLayout::kSame});
-  return tensors;
+// Adds the weight and the bias of a part of the model.
+void add_both(std::vector<HfTensor>& tensors, const std::string& their, const std::string& our,
+              HfLayout weight = HfLayout::kSame, HfLayout bias = HfLayout::kSame) {
+  tensors.push_back({their + ".weight", our + ".weight", weight});
+  tensors.push_back({their + ".bias", our + ".bias", bias});
+}
+
+HfFormat gpt2_format() {
+  HfFormat format{"h.",
+                  {{"wte.weight", "embedding.word_embeddings.weight", HfLayout::kPaddedRows},
+                   {"wpe.weight", "embedding.position_embeddings.weight", HfLayout::kSame}},
+                  {},
+                  {}};
+  std::vector<HfTensor>& layer = format.of_layer;
+  add_both(layer, "ln_1", "input_layernorm");
+  add_both(layer, "attn.c_attn", "self_attention.linear_qkv", HfLayout::kQkvTransposed,
+           HfLayout::kQkvVector);
+  add_both(layer, "attn.c_proj", "self_attention.linear_proj", HfLayout::kTransposed);
+  add_both(layer, "ln_2", "pre_mlp_layernorm");
+  add_both(layer, "mlp.c_fc", "mlp.linear_fc1", HfLayout::kTransposed);
+  add_both(layer, "mlp.c_proj", "mlp.linear_fc2", HfLayout::kTransposed);
+  add_both(format.last, "ln_f", "decoder.final_layernorm");
+  return format;
 }
 
 // The rows of its query_key_value are ordered as ours, per head.
-std::vector<HfTensor> bloom_tensors(const ModelShape& shape) {
-  const std::string norm = "word_embeddings_layernorm";
-  std::vector<HfTensor> tensors = {
-      {"word_embeddings.weight", "embedding.word_embeddings.weight", HfLayout::kPaddedRows},
-      {norm + ".weight", "embedding." + norm + ".weight", HfLayout::kSame},
-      {norm + ".bias", "embedding." + norm + ".bias", HfLayout::kSame}};
-  constexpr std::pair<const char*, const char*> kParts[] = {
-      {"input_layernorm", "input_layernorm"},
-      {"self_attention.query_key_value", "self_attention.linear_qkv"},
-      {"self_attention.dense", "self_attention.linear_proj"},
-      {"post_attention_layernorm", "pre_mlp_layernorm"},
-      {"mlp.dense_h_to_4h", "mlp.linear_fc1"},
-      {"mlp.dense_4h_to_h", "mlp.linear_fc2"}};
-  for (int64_t layer = 0; layer < shape.num_layers; ++layer) {
-    for (const auto& [their, our] : kParts) {
-      for (const char* kind : {".weight", ".bias"}) {
-        const std::string number = std::to_string(layer) + ".";
-        tensors.push_back({"h." + number + their + kind, "decoder.layers." + number + our + kind,
-                           HfLayout::kSame});
-      }
-    }
-  }
-  tensors.push_back({"ln_f.weight", "decoder.final_layernorm.weight", HfLayout::kSame});
-  tensors.push_back({"ln_f.bias", "decoder.final_layernorm.bias", HfLayout::kSame});
-  return tensors;
+HfFormat bloom_format() {
+  HfFormat format{
+      "h.",
+      {{"word_embeddings.weight", "embedding.word_embeddings.weight", HfLayout::kPaddedRows}},
+      {},
+      {}};
+  add_both(format.first, "word_embeddings_layernorm", "embedding.word_embeddings_layernorm");
+  std::vector<HfTensor>& layer = format.of_layer;
+  add_both(layer, "input_layernorm", "input_layernorm");
+  add_both(layer, "self_attention.query_key_value", "self_attention.linear_qkv");
+  add_both(layer, "self_attention.dense", "self_attention.linear_proj");
+  add_both(layer, "post_attention_layernorm", "pre_mlp_layernorm");
+  add_both(layer, "mlp.dense_h_to_4h", "mlp.linear_fc1");
+  add_both(layer, "mlp.dense_4h_to_h", "mlp.linear_fc2");
+  add_both(format.last, "ln_f", "decoder.final_layernorm");
+  return format;
 }
 
-std::vector<HfTensor> tensors_without_head(const ModelShape& shape) {
-  switch (hf_model(shape)) {
-    case HfModel::kLlama:
-      return llama_tensors(shape);
-    case HfModel::kBloom:
-      return bloom_tensors(shape);
-    case HfModel::kGpt2:
-      break;
-  }
-  return gpt2_tensors(shape);
+HfFormat format_of(const ModelShape& shape) {
+  const HfModel model = hf_model(shape);
+  if (model == HfModel::kLlama) return llama_format();
+  return model == HfModel::kBloom ? bloom_format() : gpt2_format();
 }
 
 }  // namespace
 
 std::vector<HfTensor> hf_tensors(const ModelShape& shape) {
-  std::vector<HfTensor> tensors = tensors_without_head(shape);
+  const HfFormat format = format_of(shape);
+  std::vector<HfTensor> tensors = format.first;
+  for (int64_t layer = 0; layer < shape.num_layers; ++layer) {
+    const std::string number = std::to_string(layer) + ".";
+    for (const HfTensor& tensor : format.of_layer) {
+      tensors.push_back({format.layers + number + tensor.hf_name,
+                         "decoder.layers." + number + tensor.parameter, tensor.layout});
+    }
+  }
+  tensors.insert(tensors.end(), format.last.begin(), format.last.end());
   if (shape.unties_head)
     tensors.push_back({"lm_head.weight", "output_layer.weight", HfLayout::kPaddedRows});
   return tensors;
@@ -192,6 +179,30 @@ int64_t grouped_row(HfLayout layout, int64_t row, const ModelShape& shape) {
   return (group * (queries + 2) + part) * D + row % D;
 }
 
+// Returns our index of their element at `row` and `col` of (rows, cols).
+int64_t our_index(const HfTensor& tensor, int64_t row, int64_t col, int64_t rows, int64_t cols,
+                  const ModelShape& shape) {
+  switch (tensor.layout) {
+    case HfLayout::kTransposed:
+      return col * rows + row;
+    case HfLayout::kQkvTransposed:
+      return qkv_row(col, shape) * rows + row;
+    case HfLayout::kQkvVector:
+      return qkv_row(row, shape);
+    case HfLayout::kQueries:
+    case HfLayout::kKeys:
+    case HfLayout::kValues:
+      return grouped_row(tensor.layout, row, shape) * cols + col;
+    case HfLayout::kUp:
+      return (rows + row) * cols + col;
+    case HfLayout::kSame:
+    case HfLayout::kPaddedRows:
+    case HfLayout::kGate:
+      break;
+  }
+  return row * cols + col;
+}
+
 // Calls move(their index, our index) for every element that both sides have.
 template <typename Move>
 void for_each_element(const HfTensor& tensor, const Parameter& parameter, const ModelShape& shape,
@@ -199,35 +210,8 @@ void for_each_element(const HfTensor& tensor, const Parameter& parameter, const 
   const std::vector<int64_t> theirs = hf_shape(tensor, parameter, shape);
   const int64_t rows = theirs[0], cols = theirs.size() > 1 ? theirs[1] : 1;
   for (int64_t row = 0; row < rows; ++row) {
-    for (int64_t col = 0; col < cols; ++col) {
-      const int64_t their = row * cols + col;
-      switch (tensor.layout) {
-        case HfLayout::kSame:
-        case HfLayout::kPaddedRows:
-          move(their, their);
-          break;
-        case HfLayout::kTransposed:
-          move(their, col * rows + row);
-          break;
-        case HfLayout::kQkvTransposed:
-          move(their, qkv_row(col, shape) * rows + row);
-          break;
-        case HfLayout::kQkvVector:
-          move(their, qkv_row(row, shape));
-          break;
-        case HfLayout::kQueries:
-        case HfLayout::kKeys:
-        case HfLayout::kValues:
-          move(their, grouped_row(tensor.layout, row, shape) * cols + col);
-          break;
-        case HfLayout::kGate:
-          move(their, their);
-          break;
-        case HfLayout::kUp:
-          move(their, rows * cols + their);
-          break;
-      }
-    }
+    for (int64_t col = 0; col < cols; ++col)
+      move(row * cols + col, our_index(tensor, row, col, rows, cols, shape));
   }
 }
 
