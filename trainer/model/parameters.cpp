@@ -242,9 +242,42 @@ std::vector<int32_t> global_block_numbers(const ParameterTable& table, const Mod
 }
 
 Tensor ParameterTable::slice(Tensor arena, const Parameter& parameter) {
-  void* data = arena.as<char>() + parameter.arena_offset * size_bytes(arena.dtype());
-  if (parameter.shape.size() == 1) return Tensor(data, arena.dtype(), {parameter.shape[0]});
-  return Tensor(data, arena.dtype(), {parameter.shape[0], parameter.shape[1]});
+  const Tensor range = range_of(arena, parameter.arena_offset, parameter.num_elements);
+  return parameter.shape.size() == 1 ? range : as_rows(range, parameter.shape[1]);
+}
+
+ModelParameters::ModelParameters(const ParameterTable& table, const Chunk& chunk, Tensor arena) {
+  const auto parameter = [&](const std::string& name) {
+    return ParameterTable::slice(arena, table.find(name));
+  };
+  const auto parameter_if_there = [&](const std::string& name) {
+    return table.try_find(name) ? parameter(name) : Tensor();
+  };
+  word = parameter_if_there("embedding.word_embeddings.weight");
+  head = parameter_if_there("output_layer.weight");
+  if (!head) head = word;
+  embedding_ln_weight = parameter_if_there("embedding.word_embeddings_layernorm.weight");
+  embedding_ln_bias = parameter_if_there("embedding.word_embeddings_layernorm.bias");
+  position = parameter_if_there("embedding.position_embeddings.weight");
+  if (chunk.has_head) {
+    final_ln_weight = parameter("decoder.final_layernorm.weight");
+    final_ln_bias = parameter_if_there("decoder.final_layernorm.bias");
+  }
+  for (int64_t i = 0; i < chunk.num_layers; ++i) {
+    const std::string prefix = "decoder.layers." + std::to_string(chunk.first_layer + i) + ".";
+    layers.push_back({.ln1_weight = parameter(prefix + "input_layernorm.weight"),
+                      .ln1_bias = parameter_if_there(prefix + "input_layernorm.bias"),
+                      .qkv_weight = parameter(prefix + "self_attention.linear_qkv.weight"),
+                      .qkv_bias = parameter_if_there(prefix + "self_attention.linear_qkv.bias"),
+                      .proj_weight = parameter(prefix + "self_attention.linear_proj.weight"),
+                      .proj_bias = parameter_if_there(prefix + "self_attention.linear_proj.bias"),
+                      .ln2_weight = parameter(prefix + "pre_mlp_layernorm.weight"),
+                      .ln2_bias = parameter_if_there(prefix + "pre_mlp_layernorm.bias"),
+                      .fc1_weight = parameter(prefix + "mlp.linear_fc1.weight"),
+                      .fc1_bias = parameter_if_there(prefix + "mlp.linear_fc1.bias"),
+                      .fc2_weight = parameter(prefix + "mlp.linear_fc2.weight"),
+                      .fc2_bias = parameter_if_there(prefix + "mlp.linear_fc2.bias")});
+  }
 }
 
 }  // namespace weft

@@ -17,11 +17,23 @@
 
 #include "kernels/backend.h"
 #include "trainer/config/model_shape.h"
-#include "trainer/model/chunk.h"
-#include "trainer/parallel/gradient_reducer.h"
+#include "trainer/parallel/arena.h"
 #include "trainer/parallel/parallel_layout.h"
 
 namespace weft {
+
+// A run of layers. The first chunk of a model begins with the embedding; the last one ends with the
+// final LayerNorm and the head.
+struct Chunk {
+  int64_t first_layer = 0, num_layers = 0;
+  bool has_embedding = true, has_head = true;
+};
+
+// Returns the chunks of a rank's pipeline stage, in the order of the model: one, or interleaved
+// several. The first or the last chunk of the model may have no layer: then it has the embedding or
+// the head alone. Throws std::invalid_argument where the layers of the model cannot be those of the
+// stages.
+std::vector<Chunk> chunks_of(const ModelShape& shape, const ParallelLayout& layout);
 
 // One parameter of this rank, which is a slice of a global tensor. Names are Megatron-Core's
 // ("embedding.word_embeddings.weight", "decoder.layers.0.self_attention.linear_qkv.weight", ...),
@@ -81,6 +93,26 @@ class ParameterTable {
   std::vector<Parameter> parameters_;
   int64_t num_parameters_ = 0, num_decaying_ = 0, arena_elements_ = 0, replicated_begin_ = 0;
   ArenaRange tied_;
+};
+
+// All weights of a chunk, or all their gradients, as views into an arena. Shapes are those of the tensor-parallel rank. Biases that the model lacks are empty: those of
+// norms in an RMSNorm, too.
+struct LayerParameters {
+  Tensor ln1_weight, ln1_bias;    // (C)
+  Tensor qkv_weight, qkv_bias;    // ((H+2G)*D/tp, C), ((H+2G)*D/tp)
+  Tensor proj_weight, proj_bias;  // (C, H*D/tp), (C)
+  Tensor ln2_weight, ln2_bias;    // (C)
+  Tensor fc1_weight, fc1_bias;    // (F/tp, C), (F/tp); of a gated linear unit 2F/tp rows
+  Tensor fc2_weight, fc2_bias;    // (C, F/tp), (C)
+};
+struct ModelParameters {
+  Tensor word, position;                          // (Vp/tp, C), (S, C); no positions: empty
+  Tensor embedding_ln_weight, embedding_ln_bias;  // (C); empty where words are not normalised
+  Tensor head;                                    // (Vp/tp, C): `word` where it is tied
+  std::vector<LayerParameters> layers;
+  Tensor final_ln_weight, final_ln_bias;  // (C)
+  ModelParameters() = default;
+  ModelParameters(const ParameterTable& table, const Chunk& chunk, Tensor arena);
 };
 
 // Returns the number of each block of kOptimizerBlock elements of a rank's arena: that of the block

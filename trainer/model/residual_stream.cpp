@@ -1,120 +1,121 @@
-// The residual stream: what is added to it where, with which dropout, and how tensor-parallel ranks
-// share it.
-//
-// Without sequence parallelism every rank has all N rows, and the partial sums of row-parallel
-// products are all-reduced. With it rank r has rows [r*N/tp, (r+1)*N/tp) of LayerNorms, residuals
-// and dropout: rows are gathered before a column-parallel product, and its partial sums are
-// reduce-scattered. [Korthikanti et al. 2022, arXiv:2205.05198, by rows instead of positions]
-#include "trainer/model/model.h"
+#include "trainer/model/residual_stream.h"
+
+#include <algorithm>
 
 namespace weft {
-namespace {
 
-// Packs iteration, layer and operation into the 63 low bits. The highest bit is clear; initial
-// weights have it set.
-uint64_t dropout_stream(int64_t iteration, int64_t layer, uint64_t op) {
-  return (static_cast<uint64_t>(iteration) << 24 | static_cast<uint64_t>(layer) << 4 | op) &
-         ~(uint64_t{1} << 63);
+void ResidualStream::for_each_buffer(const AddBuffer& add) {
+  const int64_t N = shape_.num_tokens(), R = shape_.num_rows(), C = shape_.model.hidden_size;
+  const DType x = shape_.model.dtype, r = shape_.model.residual_dtype();
+  const auto scratch = MemoryClass::kScratch;
+  if (shape_.model.hidden_dropout > 0 || r != x) add(scratch, "dbranch", &dbranch_, x, {R, C});
+  if (shape_.shares_rows()) {
+    add(scratch, "all rows", &all_rows_, x, {N, C});
+    add(scratch, "partial sums", &partials_, x, {N, C});
+  }
+  add(scratch, "dresidual", &dresidual_, r, {R, C});
+  add(scratch, "branch or dnormed", &branch_, x, {std::max(R * C, N * shape_.attention_size())});
+  for (Tensor& gradient : output_gradients_) add(scratch, "output gradient", &gradient, r, {R, C});
 }
 
-}  // namespace
-
-Tensor Model::gather_rows(Tensor own) {
-  if (!shares_rows()) return own;
-  tensor_parallel_.all_gather(all_rows_, own, Stream::kCompute);
-  return all_rows_;
+void ResidualStream::create_events() {
+  computed_ = backend_.create_event();
+  rows_gathered_ = backend_.create_event();
+  summed_ = backend_.create_event();
 }
 
-void Model::sum_partials(Tensor own) {
-  if (shares_rows()) {
-    tensor_parallel_.reduce_scatter(own, partials_, Stream::kCompute);
-  } else if (layout_.tp_size > 1) {
-    tensor_parallel_.all_reduce(own, Reduce::kSum, Stream::kCompute);
+Tensor ResidualStream::dattention() const {
+  const ModelShape& model = shape_.model;
+  return view(branch_,
+              {model.micro_batch_size, model.seq_length, shape_.num_heads(), model.head_size});
+}
+
+Dropout ResidualStream::dropout(const MicroBatch& batch, int64_t layer, DropoutSite site) const {
+  const int64_t C = shape_.model.hidden_size, per_sample = shape_.model.seq_length * C;
+  return {shape_.model.hidden_dropout, shape_.model.seed, dropout_stream(batch, layer, site),
+          static_cast<uint64_t>(batch.first_sample * per_sample + shape_.first_row() * C)};
+}
+
+void ResidualStream::forward(const Branch& branch, const Norm& norm, Tensor out,
+                             const Fp8Output& fp8) {
+  backend_.run(ResidualNormForward{.normed = out,
+                                   .normed_fp8 = fp8,
+                                   .residual_out = branch.output ? norm.sum : Tensor(),
+                                   .mean = norm.mean,
+                                   .rstd = norm.rstd,
+                                   .residual = branch.residual,
+                                   .branch = branch.output,
+                                   .branch_bias = branch.bias,
+                                   .bias_period = branch.bias_period,
+                                   .first_row = branch.first_row,
+                                   .document_bounds = branch.document_bounds,
+                                   .weight = norm.weight,
+                                   .bias = norm.bias,
+                                   .epsilon = shape_.model.layernorm_epsilon,
+                                   .dropout = branch.dropout});
+}
+
+void ResidualStream::backward(const Branch& branch, const Norm& norm, Tensor dout,
+                              Tensor dresidual_in, bool accumulate) {
+  const Tensor sum = branch.output ? norm.sum : branch.residual;
+  backend_.run(ResidualNormBackward{.dresidual = dresidual_,
+                                    .dbranch = branch.output ? dbranch_ : Tensor(),
+                                    .dbranch_bias = branch.dbias,
+                                    .dweight = norm.dweight,
+                                    .dbias = norm.dbias,
+                                    .dnormed = dout,
+                                    .dresidual_in = dresidual_in,
+                                    .residual = norm.weight ? sum : Tensor(),
+                                    .mean = norm.mean,
+                                    .rstd = norm.rstd,
+                                    .weight = norm.weight,
+                                    .bias_period = branch.bias_period,
+                                    .first_row = branch.first_row,
+                                    .document_bounds = branch.document_bounds,
+                                    .dropout = branch.dropout,
+                                    .accumulate = accumulate});
+}
+
+void ResidualStream::recompute(const Norm& norm) {
+  forward({.residual = norm.sum}, norm, norm.out);
+}
+
+Tensor ResidualStream::gather_rows(Tensor own) {
+  if (shape_.shares_rows()) tensor_parallel_.all_gather(all_rows_, own, Stream::kCompute);
+  return rows_gathered_last(own);
+}
+
+void ResidualStream::sum_partials(Tensor own, Stream stream) {
+  if (shape_.shares_rows()) {
+    tensor_parallel_.reduce_scatter(own, partials_, stream);
+  } else if (shape_.layout.tp_size > 1) {
+    tensor_parallel_.all_reduce(own, Reduce::kSum, stream);
   }
 }
 
-void Model::start_gathering_rows(Tensor own) {
-  if (!shares_rows()) return;
+void ResidualStream::start_gathering_rows(Tensor own) {
+  if (!shape_.shares_rows()) return;
   backend_.record(computed_, Stream::kCompute);
   backend_.wait(Stream::kCommunication, computed_);
   tensor_parallel_.all_gather(all_rows_, own, Stream::kCommunication);
   backend_.record(rows_gathered_, Stream::kCommunication);
 }
 
-Tensor Model::gathered_rows(Tensor own) {
-  if (!shares_rows()) return own;
-  backend_.wait(Stream::kCompute, rows_gathered_);
-  return all_rows_;
+Tensor ResidualStream::gathered_rows(Tensor own) {
+  if (shape_.shares_rows()) backend_.wait(Stream::kCompute, rows_gathered_);
+  return rows_gathered_last(own);
 }
 
-void Model::start_summing_partials(Tensor own) {
-  if (layout_.tp_size == 1) return;
+void ResidualStream::start_summing_partials(Tensor own) {
+  if (shape_.layout.tp_size == 1) return;
   backend_.record(computed_, Stream::kCompute);
   backend_.wait(Stream::kCommunication, computed_);
-  if (shares_rows()) {
-    tensor_parallel_.reduce_scatter(own, partials_, Stream::kCommunication);
-  } else {
-    tensor_parallel_.all_reduce(own, Reduce::kSum, Stream::kCommunication);
-  }
+  sum_partials(own, Stream::kCommunication);
   backend_.record(summed_, Stream::kCommunication);
 }
 
-void Model::wait_for_sums() {
-  if (layout_.tp_size > 1) backend_.wait(Stream::kCompute, summed_);
-}
-
-Dropout Model::hidden_dropout(const MicroBatch& batch, int64_t layer, Op op) const {
-  const int64_t per_sample = shape_.seq_length * shape_.hidden_size;
-  return {
-      shape_.hidden_dropout, shape_.seed,
-      dropout_stream(batch.iteration, layer, static_cast<uint64_t>(op)),
-      static_cast<uint64_t>(batch.first_sample * per_sample + first_row() * shape_.hidden_size)};
-}
-
-Dropout Model::attention_dropout(const MicroBatch& batch, int64_t layer) const {
-  const int64_t per_sample = shape_.num_heads * 32 * attention_mask_words(shape_.seq_length);
-  return {shape_.attention_dropout, shape_.seed,
-          dropout_stream(batch.iteration, layer, static_cast<uint64_t>(Op::kAttention)),
-          static_cast<uint64_t>(batch.first_sample * per_sample)};
-}
-
-Model::Branch Model::branch_before(int64_t i, const MicroBatch& batch, bool training) const {
-  Branch branch;
-  if (i > 0) {
-    const auto before = static_cast<size_t>(i - 1);
-    branch.residual = layer(i - 1).residual_mid;
-    branch.output = branch_output();
-    branch.bias = weights().layers[before].fc2_bias;
-    branch.dbias = gradients().layers[before].fc2_bias;
-    if (training)
-      branch.dropout = hidden_dropout(batch, chunk().first_layer + i - 1, Op::kMlpBranch);
-  } else if (chunk().has_embedding) {
-    branch.output = branch_output();
-    if (shape_.has_position_table) {
-      branch.bias = weights().position;
-      branch.dbias = gradients().position;
-      branch.bias_period = shape_.seq_length;
-      branch.first_row = first_row();
-      if (shape_.restarts_positions) branch.document_bounds = batch.document_bounds;
-    }
-    if (training) branch.dropout = hidden_dropout(batch, 0, Op::kEmbedding);
-  } else {
-    branch.residual = input(static_cast<int64_t>(slot_));
-  }
-  return branch;
-}
-
-Model::Branch Model::attention_branch(int64_t i, const MicroBatch& batch, bool training) const {
-  const auto idx = static_cast<size_t>(i);
-  Branch branch;
-  branch.residual = layer(i).residual;
-  branch.output = branch_output();
-  branch.bias = weights().layers[idx].proj_bias;
-  branch.dbias = gradients().layers[idx].proj_bias;
-  if (training) {
-    branch.dropout = hidden_dropout(batch, chunk().first_layer + i, Op::kAttentionBranch);
-  }
-  return branch;
+void ResidualStream::wait_for_sums() {
+  if (shape_.layout.tp_size > 1) backend_.wait(Stream::kCompute, summed_);
 }
 
 }  // namespace weft

@@ -14,7 +14,7 @@
 #include "kernels/backend.h"
 #include "trainer/config/memory_plan.h"
 #include "trainer/model/parameters.h"
-#include "trainer/parallel/gradient_reducer.h"
+#include "trainer/parallel/arena.h"
 #include "trainer/parallel/parameter_gatherer.h"
 #include "trainer/parallel/process_groups.h"
 

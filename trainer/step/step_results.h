@@ -66,7 +66,7 @@ class StepResults {
   Tensor loss() const;
   Tensor norm_and_clip() const;
   Tensor params_sum_of_squares() const;
-  // (L,4,2): LayerLinears::Place's error of each product. Empty where the current step measures
+  // (L,4,2): LinearLayers::Context's error of each product. Empty where the current step measures
   // none.
   Tensor fp8_errors() const;
   // The same for the losses of the current step's samples, fp32: of a micro-batch of this rank (B),

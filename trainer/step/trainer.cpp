@@ -275,8 +275,11 @@ void Trainer::forward(const GlobalBatch& batch, const PipelineItem& item, bool t
   const auto scale = static_cast<float>(1.0 / (mask_sum * num_shares));
   // Logits in chunks add to the gradient of the head's weights here already.
   if (training && options_.logits_chunk > 0) wait_for_readers_of_state();
-  model_.loss(results_.loss(), micro_batch, scale, /*accumulate=*/micro_batch_idx > 0, training,
-              static_cast<float>(scale * loss_scale()));
+  model_.loss(results_.loss(), micro_batch,
+              {.scale = scale,
+               .accumulate = micro_batch_idx > 0,
+               .has_gradient = training,
+               .gradient_scale = static_cast<float>(scale * loss_scale())});
   if (timed && results_.keeps_samples())
     model_.sample_losses(results_.losses_of_micro_batch(micro_batch_idx), micro_batch);
 }
@@ -471,7 +474,7 @@ void Trainer::add_fp8_scaling(std::vector<StateTensor>& tensors) {
     const Chunk& chunk = model_.chunk(idx);
     for (int64_t i = 0; i < chunk.num_layers; ++i) {
       const std::string prefix = "fp8/decoder.layers." + std::to_string(chunk.first_layer + i);
-      const LayerLinears::State state = model_.linears().state_of(layer++);
+      const LinearLayers::State state = model_.linears().state_of(layer++);
       const auto add = [&](const char* name, Tensor rows) {
         tensors.push_back({prefix + name,
                            {rows.shape(0), rows.shape(1)},

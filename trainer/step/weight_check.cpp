@@ -11,7 +11,7 @@
 
 #include "indexed_dataset/base/process/exit_code.h"
 #include "kernels/numbers/elements.h"
-#include "trainer/parallel/gradient_reducer.h"
+#include "trainer/parallel/arena.h"
 
 namespace weft {
 namespace {

@@ -1,4 +1,4 @@
-#include "trainer/model/alibi.h"
+#include "trainer/model/self_attention.h"
 
 #include <gmock/gmock.h>
 

@@ -1,8 +1,8 @@
-#include "trainer/model/layer_linears.h"
+#include "trainer/model/linear_layers.h"
 
 #include <algorithm>
 
-#include "trainer/parallel/gradient_reducer.h"
+#include "trainer/config/tensor_views.h"
 
 namespace weft {
 namespace {
@@ -16,14 +16,12 @@ Tensor view(Tensor memory, DType dtype, int64_t rows, int64_t columns) {
   return {memory.data(), dtype, {rows, columns}};
 }
 
-// Returns n numbers of row `row`.
-Tensor head_of_row(Tensor table, int64_t row, int64_t n) {
-  return {table.as<float>() + row * table.shape(1), DType::kFloat32, {n}};
-}
+// Returns the scale {1 / scale, scale} at the beginning of a row.
+Tensor scaling_in(Tensor table, int64_t row) { return range_of(table, row * table.shape(1), 2); }
 
 }  // namespace
 
-LayerLinears::LayerLinears(Backend& backend, const std::optional<Fp8Options>& fp8,
+LinearLayers::LinearLayers(Backend& backend, const std::optional<Fp8Options>& fp8,
                            const Sizes& sizes, MemoryPlan& plan)
     : backend_(backend), fp8_(fp8), sizes_(sizes) {
   if (!fp8_ || sizes.num_layers == 0) return;
@@ -69,67 +67,68 @@ LayerLinears::LayerLinears(Backend& backend, const std::optional<Fp8Options>& fp
   if (widest_not_kept > 0) scratch("fp8 inp transposed", &input_transposed_, widest_not_kept);
 }
 
-int64_t LayerLinears::row_of(Kind kind, const Place& place) const {
-  if (kind == Kind::kGradient) return place.layer * kNum + place.name;
-  return place.layer * 2 * kNum + (kind == Kind::kWeight ? kNum : 0) + place.name;
+int64_t LinearLayers::row_of(Kind kind, const Context& context) const {
+  if (kind == Kind::kGradient) return context.layer * kNum + context.name;
+  return context.layer * 2 * kNum + (kind == Kind::kWeight ? kNum : 0) + context.name;
 }
 
-Tensor LayerLinears::scaling_of(Kind kind, const Place& place, Tensor own) const {
+Tensor LinearLayers::scaling_of(Kind kind, const Context& context, Tensor own) const {
   if (!has_history()) return own;
-  return head_of_row(kind == Kind::kGradient ? gradient_states_ : forward_states_,
-                     row_of(kind, place), 2);
+  return scaling_in(kind == Kind::kGradient ? gradient_states_ : forward_states_,
+                    row_of(kind, context));
 }
 
 // A weight counts in an evaluation, too, because the step after the evaluation takes the copy that
 // was made there.
-Tensor LayerLinears::amax_of(Kind kind, const Place& place) const {
-  if (!fp8_->is_delayed || (!place.is_training && kind != Kind::kWeight)) return {};
+Tensor LinearLayers::amax_of(Kind kind, const Context& context) const {
+  if (!fp8_->is_delayed || (!context.is_training && kind != Kind::kWeight)) return {};
   const int64_t first = kind == Kind::kGradient ? forward_states_.shape(0) : 0;
-  return {amaxes_.as<float>() + first + row_of(kind, place), DType::kFloat32, {1}};
+  return range_of(amaxes_, first + row_of(kind, context), 1);
 }
 
-Tensor LayerLinears::input_scaling(const Place& place) const {
-  return scaling_of(Kind::kInput, place, head_of_row(place.input_scaling, place.name, 2));
+Tensor LinearLayers::input_scaling(const Context& context) const {
+  return scaling_of(Kind::kInput, context, scaling_in(context.input_scaling, context.name));
 }
 
-const LayerLinears::Weight& LayerLinears::quantized(const Place& place, Tensor weight) {
-  const int64_t idx = place.layer * kNum + place.name;
+const LinearLayers::Weight& LinearLayers::quantized(const Context& context, Tensor weight) {
+  const int64_t idx = context.layer * kNum + context.name;
   Weight& copy = weights_[static_cast<size_t>(idx)];
   if (!copy.is_stale) return copy;
   copy.is_stale = false;
-  copy.scaling = scaling_of(Kind::kWeight, place, head_of_row(weight_scalings_, idx, 2));
+  copy.scaling = scaling_of(Kind::kWeight, context, scaling_in(weight_scalings_, idx));
   backend_.run(Quantize{.rows = copy.rows,
                         .transposed = copy.transposed,
                         .scaling = copy.scaling,
                         .derives_scale = !has_history(),
-                        .amax = amax_of(Kind::kWeight, place),
+                        .amax = amax_of(Kind::kWeight, context),
                         .inp = weight});
   return copy;
 }
 
-Fp8Output LayerLinears::fp8_input(const Place& place, int64_t num_rows) const {
-  if (!fp8_ || !has_history() || place.error) return {};
-  return {.rows = view(rows_, kE4M3, num_rows, sizes_.inputs[place.name]),
-          .scaling = input_scaling(place),
-          .amax = amax_of(Kind::kInput, place)};
+Fp8Output LinearLayers::fp8_input(const Context& context, int64_t num_rows) const {
+  if (!fp8_ || !has_history() || context.error) return {};
+  return {.rows = view(rows_, kE4M3, num_rows, sizes_.inputs[context.name]),
+          .scaling = input_scaling(context),
+          .amax = amax_of(Kind::kInput, context)};
 }
 
-void LayerLinears::forward(const Place& place, Tensor out, const Input& input, Tensor weight,
+void LinearLayers::forward(const Context& context, Tensor out, const Input& input, Tensor weight,
                            Tensor bias) {
   if (!fp8_)
     return backend_.run(
         LinearForward{.out = out, .inp = input.rows, .weight = weight, .bias = bias});
-  const Weight& fp8_weight = quantized(place, weight);
+  const Weight& fp8_weight = quantized(context, weight);
   const Tensor inp = input.fp8 ? input.fp8 : view(rows_, kE4M3, num_rows(out), weight.shape(1));
-  const Tensor scaling = input_scaling(place);
+  const Tensor scaling = input_scaling(context);
   if (input.fp8) {
-    if (place.kept_input) backend_.run(TransposeFp8{.transposed = place.kept_input, .rows = inp});
+    if (context.kept_input)
+      backend_.run(TransposeFp8{.transposed = context.kept_input, .rows = inp});
   } else {
     backend_.run(Quantize{.rows = inp,
-                          .transposed = place.kept_input,
+                          .transposed = context.kept_input,
                           .scaling = scaling,
                           .derives_scale = !has_history(),
-                          .amax = amax_of(Kind::kInput, place),
+                          .amax = amax_of(Kind::kInput, context),
                           .inp = input.rows,
                           .pre = input.pre,
                           .gelu = input.gelu});
@@ -141,31 +140,31 @@ void LayerLinears::forward(const Place& place, Tensor out, const Input& input, T
                           .b_scaling = fp8_weight.scaling,
                           .bias = bias,
                           .sums_fast = true});
-  if (place.error) add_error(place, out, input, weight, bias);
+  if (context.error) add_error(context, out, input, weight, bias);
 }
 
-void LayerLinears::transpose_input(const Place& place, Tensor transposed, const Input& input) {
+void LinearLayers::transpose_input(const Context& context, Tensor transposed, const Input& input) {
   backend_.run(Quantize{.transposed = transposed,
-                        .scaling = input_scaling(place),
+                        .scaling = input_scaling(context),
                         .inp = input.rows,
                         .pre = input.pre,
                         .gelu = input.gelu});
 }
 
-void LayerLinears::keep_input(const Place& place, const Input& input) {
-  if (place.kept_input) transpose_input(place, place.kept_input, input);
+void LinearLayers::keep_input(const Context& context, const Input& input) {
+  if (context.kept_input) transpose_input(context, context.kept_input, input);
 }
 
-void LayerLinears::gelu_forward(const Place& place, Tensor out, Tensor pre, const Input& input,
+void LinearLayers::gelu_forward(const Context& context, Tensor out, Tensor pre, const Input& input,
                                 Tensor weight, Tensor bias, Gelu gelu) {
   if (!fp8_)
     return backend_.run(LinearGeluForward{
         .out = out, .pre = pre, .inp = input.rows, .weight = weight, .bias = bias, .gelu = gelu});
-  forward(place, pre, input, weight, bias);
+  forward(context, pre, input, weight, bias);
   if (out) backend_.run(GeluForward{.out = out, .pre = pre, .gelu = gelu});
 }
 
-void LayerLinears::add_error(const Place& place, Tensor out, const Input& input, Tensor weight,
+void LinearLayers::add_error(const Context& context, Tensor out, const Input& input, Tensor weight,
                              Tensor bias) {
   const int64_t N = num_rows(out);
   Tensor inp = input.rows;
@@ -176,10 +175,10 @@ void LayerLinears::add_error(const Place& place, Tensor out, const Input& input,
   const Tensor reference = view(bf16_out_, DType::kBFloat16, N, num_columns(out));
   backend_.run(LinearForward{.out = reference, .inp = inp, .weight = weight, .bias = bias});
   backend_.run(
-      SquaredError{.out = place.error, .value = out, .reference = reference, .accumulate = true});
+      SquaredError{.out = context.error, .value = out, .reference = reference, .accumulate = true});
 }
 
-void LayerLinears::begin_backward(const Place& place, const Gradient& gradient) {
+void LinearLayers::begin_backward(const Context& context, const Gradient& gradient) {
   if (!fp8_) return;
   const int64_t N = num_rows(gradient.dout), O = num_columns(gradient.dout);
   const bool transposes = fp8_->has_weight_gradients;
@@ -189,28 +188,29 @@ void LayerLinears::begin_backward(const Place& place, const Gradient& gradient) 
       .value = gradient.pre && !transposes ? gradient.dout : Tensor(),
       .column_sums = transposes ? gradient.dbias : Tensor(),
       .accumulate = gradient.accumulate,
-      .scaling = scaling_of(Kind::kGradient, place, gradient_scaling_),
+      .scaling = scaling_of(Kind::kGradient, context, gradient_scaling_),
       .derives_scale = !has_history(),
-      .amax = amax_of(Kind::kGradient, place),
+      .amax = amax_of(Kind::kGradient, context),
       .inp = gradient.dout,
       .pre = gradient.pre,
       .gelu = gradient.gelu});
 }
 
-void LayerLinears::backward_input(const Place& place, Tensor dinp, Tensor dout, Tensor weight) {
+void LinearLayers::backward_input(const Context& context, Tensor dinp, Tensor dout, Tensor weight) {
   if (!fp8_) return backend_.run(LinearBackwardInput{.dinp = dinp, .dout = dout, .weight = weight});
-  const Weight& fp8_weight = quantized(place, weight);
+  const Weight& fp8_weight = quantized(context, weight);
   backend_.run(Fp8Product{.out = dinp,
                           .a = view(rows_, fp8_->gradients, num_rows(dout), num_columns(dout)),
                           .b = fp8_weight.transposed,
-                          .a_scaling = scaling_of(Kind::kGradient, place, gradient_scaling_),
+                          .a_scaling = scaling_of(Kind::kGradient, context, gradient_scaling_),
                           .b_scaling = fp8_weight.scaling});
 }
 
-bool LayerLinears::gelu_backward_input(const Place& place, Tensor dpre, Tensor dbias, Tensor dout,
-                                       Tensor weight, Tensor pre, Gelu gelu, bool accumulate) {
+bool LinearLayers::gelu_backward_input(const Context& context, Tensor dpre, Tensor dbias,
+                                       Tensor dout, Tensor weight, Tensor pre, Gelu gelu,
+                                       bool accumulate) {
   if (fp8_) {
-    backward_input(place, dpre, dout, weight);
+    backward_input(context, dpre, dout, weight);
     return false;
   }
   backend_.run(LinearGeluBackwardInput{.dpre = dpre,
@@ -223,8 +223,8 @@ bool LayerLinears::gelu_backward_input(const Place& place, Tensor dpre, Tensor d
   return true;
 }
 
-void LayerLinears::backward_weight(const Place& place, Tensor dweight, Tensor dbias, Tensor dout,
-                                   const Input& input, bool accumulate) {
+void LinearLayers::backward_weight(const Context& context, Tensor dweight, Tensor dbias,
+                                   Tensor dout, const Input& input, bool accumulate) {
   if (!fp8_ || !fp8_->has_weight_gradients)
     return backend_.run(LinearBackwardWeight{.dweight = dweight,
                                              .dbias = dbias,
@@ -232,26 +232,26 @@ void LayerLinears::backward_weight(const Place& place, Tensor dweight, Tensor db
                                              .inp = input.rows,
                                              .accumulate = accumulate});
   const int64_t N = num_rows(dout), O = dweight.shape(0), I = dweight.shape(1);
-  Tensor inp = place.kept_input;
+  Tensor inp = context.kept_input;
   if (!inp) {
     inp = view(input_transposed_, kE4M3, I, N);
-    transpose_input(place, inp, input);
+    transpose_input(context, inp, input);
   }
   backend_.run(Fp8Product{.out = dweight,
                           .a = view(gradient_transposed_, fp8_->gradients, O, N),
                           .b = inp,
-                          .a_scaling = scaling_of(Kind::kGradient, place, gradient_scaling_),
-                          .b_scaling = input_scaling(place),
+                          .a_scaling = scaling_of(Kind::kGradient, context, gradient_scaling_),
+                          .b_scaling = input_scaling(context),
                           .accumulate = accumulate});
 }
 
-void LayerLinears::weights_changed() {
+void LinearLayers::weights_changed() {
   for (Weight& weight : weights_) weight.is_stale = true;
 }
 
 // The scales of weights change with the others, also where a bad step has left the weights as they
 // were.
-void LayerLinears::end_step(Communicator& tensor_parallel, Communicator& data_parallel) {
+void LinearLayers::end_step(Communicator& tensor_parallel, Communicator& data_parallel) {
   weights_changed();
   if (!fp8_ || !fp8_->is_delayed) return;
   const int64_t slot = num_steps_++ % fp8_->amax_history_len;
@@ -261,29 +261,25 @@ void LayerLinears::end_step(Communicator& tensor_parallel, Communicator& data_pa
   const int64_t num_forward = forward_states_.shape(0), num_gradients = gradient_states_.shape(0);
   UpdateFp8Scaling update{.states = forward_states_,
                           .history_len = fp8_->amax_history_len,
-                          .amaxes = {amaxes_.data(), DType::kFloat32, {num_forward}},
+                          .amaxes = range_of(amaxes_, 0, num_forward),
                           .format = kE4M3,
                           .slot = slot,
                           .margin = fp8_->margin,
                           .uses_maximum = fp8_->uses_maximum};
   backend_.run(update);
   update.states = gradient_states_;
-  update.amaxes = {amaxes_.as<float>() + num_forward, DType::kFloat32, {num_gradients}};
+  update.amaxes = range_of(amaxes_, num_forward, num_gradients);
   update.format = fp8_->gradients;
   backend_.run(update);
 }
 
-LayerLinears::State LayerLinears::state_of(int64_t layer) const {
+LinearLayers::State LinearLayers::state_of(int64_t layer) const {
   if (!fp8_ || !fp8_->is_delayed) return {};
-  const int64_t length = forward_states_.shape(1);
-  const auto rows = [&](Tensor states, int64_t count) -> Tensor {
-    const Tensor range = range_of(states, {layer * count * length, count * length});
-    return {range.data(), DType::kFloat32, {count, length}};
-  };
-  return {rows(forward_states_, 2 * kNum), rows(gradient_states_, kNum)};
+  return {rows_of(forward_states_, layer * 2 * kNum, 2 * kNum),
+          rows_of(gradient_states_, layer * kNum, kNum)};
 }
 
-void LayerLinears::set_num_steps(int64_t num_steps) {
+void LinearLayers::set_num_steps(int64_t num_steps) {
   num_steps_ = num_steps;
   if (amaxes_.data() != nullptr)
     backend_.run(Zero{.out = amaxes_});  // those of an evaluation before

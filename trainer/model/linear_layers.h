@@ -37,7 +37,7 @@
 
 namespace weft {
 
-class LayerLinears {
+class LinearLayers {
  public:
   enum Name { kQkv, kProj, kFc1, kFc2 };
   static constexpr int64_t kNum = 4;
@@ -53,7 +53,7 @@ class LayerLinears {
     std::array<bool, kNum> keeps_inputs = {};
   };
   // One linear layer in one micro-batch.
-  struct Place {
+  struct Context {
     int64_t layer = 0;  // counts the layers of all chunks
     Name name = kQkv;
     bool is_training = true;
@@ -75,10 +75,10 @@ class LayerLinears {
 
   // Plans the copies of the weights and scratch in `plan` where there are options. All references
   // must outlive this.
-  LayerLinears(Backend& backend, const std::optional<Fp8Options>& fp8, const Sizes& sizes,
+  LinearLayers(Backend& backend, const std::optional<Fp8Options>& fp8, const Sizes& sizes,
                MemoryPlan& plan);
-  LayerLinears(const LayerLinears&) = delete;
-  LayerLinears& operator=(const LayerLinears&) = delete;
+  LinearLayers(const LinearLayers&) = delete;
+  LinearLayers& operator=(const LinearLayers&) = delete;
 
   bool is_fp8() const { return fp8_.has_value(); }
   // Returns whether fc2's input, GELU of fc1's output, is kept; else it is made where it is read.
@@ -92,14 +92,14 @@ class LayerLinears {
   // Returns where the operation before forward() may write the input in fp8; forward() has to
   // follow at once. It is empty where the input's own numbers decide the scale, and where forward()
   // measures its error.
-  Fp8Output fp8_input(const Place& place, int64_t num_rows) const;
-  void forward(const Place& place, Tensor out, const Input& input, Tensor weight, Tensor bias);
+  Fp8Output fp8_input(const Context& context, int64_t num_rows) const;
+  void forward(const Context& context, Tensor out, const Input& input, Tensor weight, Tensor bias);
   // Stands for forward() where a layer is computed again and nobody needs the product: makes
   // `kept_input`, if there is one, with forward's scale.
-  void keep_input(const Place& place, const Input& input);
+  void keep_input(const Context& context, const Input& input);
   // Computes fc1's output, `pre`, and GELU of that, `out`, which in fp8 may be empty.
-  void gelu_forward(const Place& place, Tensor out, Tensor pre, const Input& input, Tensor weight,
-                    Tensor bias, Gelu gelu);
+  void gelu_forward(const Context& context, Tensor out, Tensor pre, const Input& input,
+                    Tensor weight, Tensor bias, Gelu gelu);
 
   // Must precede the two products of a linear layer's backward: quantizes the gradient of its
   // output. With `pre` (of fc1) dout is the gradient of GELU's output. In fp8 this sums up dbias.
@@ -109,15 +109,15 @@ class LayerLinears {
     Tensor dbias = {};
     bool accumulate = true;
   };
-  void begin_backward(const Place& place, const Gradient& gradient);
-  void backward_input(const Place& place, Tensor dinp, Tensor dout, Tensor weight);
+  void begin_backward(const Context& context, const Gradient& gradient);
+  void backward_input(const Context& context, Tensor dinp, Tensor dout, Tensor weight);
   // Computes the gradient of fc1's output, dpre, from that of fc2's, and adds its columns' sums to
   // dbias; in fp8 dpre is the gradient of GELU's output, and there are no sums. Returns whether
   // dbias has them.
-  bool gelu_backward_input(const Place& place, Tensor dpre, Tensor dbias, Tensor dout,
+  bool gelu_backward_input(const Context& context, Tensor dpre, Tensor dbias, Tensor dout,
                            Tensor weight, Tensor pre, Gelu gelu, bool accumulate);
   // Reads `kept_input` where there is one, else `input`.
-  void backward_weight(const Place& place, Tensor dweight, Tensor dbias, Tensor dout,
+  void backward_weight(const Context& context, Tensor dweight, Tensor dbias, Tensor dout,
                        const Input& input, bool accumulate);
 
   // Weights are quantized anew at their next use.
@@ -146,14 +146,15 @@ class LayerLinears {
   // Returns whether scales come from the steps before.
   bool has_history() const { return fp8_->is_delayed && num_steps_ > 0; }
   // Returns the row of the states, or of the amaxes, of a tensor.
-  int64_t row_of(Kind kind, const Place& place) const;
+  int64_t row_of(Kind kind, const Context& context) const;
   // Returns the scale of a tensor: of the steps before, or `own`, which the tensor itself decides.
-  Tensor scaling_of(Kind kind, const Place& place, Tensor own) const;
-  Tensor amax_of(Kind kind, const Place& place) const;  // empty where no step counts it
-  Tensor input_scaling(const Place& place) const;
-  const Weight& quantized(const Place& place, Tensor weight);
-  void transpose_input(const Place& place, Tensor transposed, const Input& input);
-  void add_error(const Place& place, Tensor out, const Input& input, Tensor weight, Tensor bias);
+  Tensor scaling_of(Kind kind, const Context& context, Tensor own) const;
+  Tensor amax_of(Kind kind, const Context& context) const;  // empty where no step counts it
+  Tensor input_scaling(const Context& context) const;
+  const Weight& quantized(const Context& context, Tensor weight);
+  void transpose_input(const Context& context, Tensor transposed, const Input& input);
+  void add_error(const Context& context, Tensor out, const Input& input, Tensor weight,
+                 Tensor bias);
 
   Backend& backend_;
   std::optional<Fp8Options> fp8_;

@@ -1,0 +1,150 @@
+#include "trainer/model/self_attention.h"
+
+#include <bit>
+#include <cmath>
+
+namespace weft {
+
+std::vector<float> alibi_slopes(int64_t num_heads) {
+  const auto below = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(num_heads)));
+  std::vector<float> slopes;
+  for (int64_t head = 0; head < num_heads; ++head) {
+    // Among `below` heads, or among twice as many.
+    const int64_t number = head < below ? 2 * (head + 1) : 2 * (head - below) + 1;
+    const double exponent = -8.0 * static_cast<double>(number) / static_cast<double>(2 * below);
+    slopes.push_back(static_cast<float>(std::exp2(exponent)));
+  }
+  return slopes;
+}
+
+void SelfAttention::for_each_buffer(const AddBuffer& add) {
+  const ModelShape& m = shape_.model;
+  const int64_t B = m.micro_batch_size, T = m.seq_length, H = shape_.num_heads();
+  const auto scratch = MemoryClass::kScratch;
+  if (shares_keys()) {
+    add(scratch, "expanded qkv", &expanded_, m.dtype, {B, T, H, 3, m.head_size});
+    add(scratch, "expanded dqkv", &dexpanded_, m.dtype, {B, T, H, 3, m.head_size});
+  }
+  if (m.has_alibi) add(scratch, "ALiBi slopes", &slopes_, DType::kFloat32, {H});
+  if (m.rotary_size > 0)
+    add(scratch, "rotary angles", &angles_, DType::kFloat32,
+        {longest_sequence_, 2, m.rotary_size / 2});
+}
+
+void SelfAttention::fill_tables() {
+  fill_angles();
+  fill_slopes();
+}
+
+// Frequencies are rounded to fp32, as those that Megatron and Hugging Face multiply positions by;
+// the products and their cosines and sines are fp64 until they are stored.
+void SelfAttention::fill_angles() {
+  if (angles_.empty()) return;
+  const int64_t num_positions = angles_.shape(0), num_pairs = angles_.shape(2);
+  std::vector<float> values(static_cast<size_t>(angles_.num_elements()));
+  for (int64_t pair = 0; pair < num_pairs; ++pair) {
+    const double exponent = static_cast<double>(pair) / static_cast<double>(num_pairs);
+    const auto frequency = static_cast<float>(std::pow(shape_.model.rotary_base, -exponent));
+    for (int64_t position = 0; position < num_positions; ++position) {
+      const double angle = static_cast<double>(position) * static_cast<double>(frequency);
+      const auto at = static_cast<size_t>(position * 2 * num_pairs + pair);
+      values[at] = static_cast<float>(std::cos(angle));
+      values[at + static_cast<size_t>(num_pairs)] = static_cast<float>(std::sin(angle));
+    }
+  }
+  backend_.copy(angles_.data(), values.data(), angles_.num_bytes(), Stream::kCompute);
+}
+
+void SelfAttention::fill_slopes() {
+  if (slopes_.empty()) return;
+  const std::vector<float> slopes = alibi_slopes(shape_.model.num_heads);
+  backend_.copy(slopes_.data(), slopes.data() + shape_.layout.tp_rank * shape_.num_heads(),
+                slopes_.num_bytes(), Stream::kCompute);
+}
+
+void SelfAttention::forward(const Layer& layer, const LinearLayers::Input& input) {
+  const LayerActivations& a = layer.activations;
+  const LayerParameters& w = layer.weights;
+  const ModelShape& m = shape_.model;
+  linears_.forward(layer.qkv, as_rows(a.qkv, shape_.qkv_size()), input, w.qkv_weight, w.qkv_bias);
+  rotate(a.qkv, layer.batch, /*inverse=*/false);
+  Dropout dropout;
+  if (layer.is_training) {
+    const int64_t per_sample = m.num_heads * 32 * attention_mask_words(m.seq_length);
+    dropout = {m.attention_dropout, m.seed,
+               dropout_stream(layer.batch, layer.number, DropoutSite::kAttention),
+               static_cast<uint64_t>(layer.batch.first_sample * per_sample)};
+  }
+  backend_.run(AttentionForward{.out = a.att,
+                                .lse = a.lse,
+                                .kept = a.dropout_mask,
+                                .qkv = expanded(a.qkv),
+                                .document_bounds = documents(layer.batch),
+                                .slopes = slopes_,
+                                .scale = scale(),
+                                .heads = {shape_.layout.tp_rank * shape_.num_heads(), m.num_heads},
+                                .dropout = dropout});
+  linears_.forward(layer.proj, stream_.partials_of(stream_.branch()),
+                   {.rows = as_rows(a.att, shape_.attention_size())}, w.proj_weight, Tensor());
+  stream_.sum_partials(stream_.branch());
+}
+
+void SelfAttention::backward(const Layer& layer, bool accumulate) {
+  const LayerActivations& a = layer.activations;
+  const LayerParameters &w = layer.weights, &dw = layer.gradients;
+  const int64_t att_columns = shape_.attention_size();
+  const Tensor dbranch = stream_.gather_rows(stream_.dbranch());
+  linears_.begin_backward(layer.proj, {.dout = dbranch});
+  linears_.backward_weight(layer.proj, dw.proj_weight, Tensor(), dbranch,
+                           {.rows = as_rows(a.att, att_columns)}, accumulate);
+  const Tensor datt = stream_.dattention();
+  linears_.backward_input(layer.proj, as_rows(datt, att_columns), dbranch, w.proj_weight);
+  stream_.start_gathering_rows(a.ln1);
+
+  const bool attention_sums = shape_.model.attention_sums_qkv_bias();
+  backend_.run(AttentionBackward{.dqkv = shares_keys() ? dexpanded_ : a.dqkv,
+                                 .dout = datt,
+                                 .out = a.att,
+                                 .lse = a.lse,
+                                 .kept = a.dropout_mask,
+                                 .qkv = expanded(a.qkv),
+                                 .document_bounds = documents(layer.batch),
+                                 .slopes = slopes_,
+                                 .scale = scale(),
+                                 .dropout_p = shape_.model.attention_dropout,
+                                 .dqkv_bias = attention_sums ? dw.qkv_bias : Tensor(),
+                                 .accumulate = accumulate});
+  if (shares_keys()) backend_.run(SumGroups{.grouped = a.dqkv, .expanded = dexpanded_});
+  rotate(a.dqkv, layer.batch, /*inverse=*/true);
+
+  const Tensor dqkv = as_rows(a.dqkv, shape_.qkv_size());
+  linears_.begin_backward(layer.qkv,
+                          {.dout = dqkv, .dbias = dw.qkv_bias, .accumulate = accumulate});
+  linears_.backward_input(layer.qkv, stream_.partials_of(stream_.dnormed()), dqkv, w.qkv_weight);
+  stream_.start_summing_partials(stream_.dnormed());
+  linears_.backward_weight(layer.qkv, dw.qkv_weight, attention_sums ? Tensor() : dw.qkv_bias, dqkv,
+                           {.rows = stream_.gathered_rows(a.ln1)}, accumulate);
+  stream_.wait_for_sums();
+}
+
+void SelfAttention::rotate(Tensor qkv, const MicroBatch& batch, bool inverse) {
+  const ModelShape& m = shape_.model;
+  if (m.rotary_size == 0) return;
+  backend_.run(Rotary{.qkv = qkv,
+                      .angles = angles_,
+                      .document_bounds = m.restarts_positions ? batch.document_bounds : Tensor(),
+                      .interleaved = m.rotary_interleaved,
+                      .inverse = inverse});
+}
+
+Tensor SelfAttention::expanded(Tensor qkv) {
+  if (!shares_keys()) return qkv;
+  backend_.run(ExpandGroups{.expanded = expanded_, .grouped = qkv});
+  return expanded_;
+}
+
+float SelfAttention::scale() const {
+  return 1.0F / std::sqrt(static_cast<float>(shape_.model.head_size));
+}
+
+}  // namespace weft

@@ -1,0 +1,68 @@
+// Self-attention of a layer: the product for queries, keys and values, positions, attention itself
+// and the product that makes the branch.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "trainer/model/layer.h"
+
+namespace weft {
+
+// Returns the slopes of ALiBi for all heads of a model, positive: a head's scores sink by its slope
+// with each token between query and key. Those of n heads are 2^(-8/n), 2^(-16/n), ..., 2^-8 where
+// n is a power of two. Otherwise those of the power of two below n come first, and then every
+// second one of the power above, from its first on, as in the authors' code and in BLOOM.
+// [Press et al. 2022, arXiv:2108.12409; github.com/ofirpress/attention_with_linear_biases;
+// transformers, modeling_bloom.py build_alibi_tensor]
+std::vector<float> alibi_slopes(int64_t num_heads);
+
+class SelfAttention {
+ public:
+  // All references must outlive this.
+  SelfAttention(Backend& backend, const LocalShape& shape, LinearLayers& linears,
+                ResidualStream& stream)
+      : backend_(backend),
+        shape_(shape),
+        linears_(linears),
+        stream_(stream),
+        longest_sequence_(shape.model.seq_length) {}
+  void for_each_buffer(const AddBuffer& add);
+  // Uploads the angles of rotary positions and ALiBi's slopes, once.
+  void fill_tables();
+
+  int64_t longest_sequence() const { return longest_sequence_; }
+
+  // Computes the branch of the normalised input.
+  void forward(const Layer& layer, const LinearLayers::Input& input);
+  // Turns the gradient of the branch into that of the norm's output, and computes those of the
+  // weights. The output of the norm must be there.
+  void backward(const Layer& layer, bool accumulate);
+
+ private:
+  // Turns queries and keys by their positions, or back.
+  void rotate(Tensor qkv, const MicroBatch& batch, bool inverse);
+  // Returns qkv as attention reads it, each query with its key and value: itself, or where queries
+  // share them expanded_, which the next call overwrites.
+  Tensor expanded(Tensor qkv);
+  bool shares_keys() const { return shape_.num_groups() < shape_.num_heads(); }
+  float scale() const;
+  // Returns the documents that attention does not leave.
+  Tensor documents(const MicroBatch& batch) const {
+    return shape_.model.masks_other_documents ? batch.document_bounds : Tensor();
+  }
+  void fill_angles();
+  void fill_slopes();
+
+  Backend& backend_;
+  const LocalShape& shape_;
+  LinearLayers& linears_;
+  ResidualStream& stream_;
+  const int64_t longest_sequence_;  // T of the buffers
+  Tensor angles_;                   // (T,2,P) fp32 of rotary positions
+  Tensor slopes_;                   // (H/tp) fp32 of ALiBi
+  Tensor expanded_, dexpanded_;     // (B,T,H/tp,3,D) where queries share keys and values
+};
+
+}  // namespace weft
