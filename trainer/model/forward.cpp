@@ -24,7 +24,7 @@ void Model::forward(const MicroBatch& batch, bool training, ParameterGatherer* g
 
 void Model::forward_embedding(const MicroBatch& batch) {
   const ModelShape& m = shape_.model;
-  const Norm norm = embedding_norm(batch);
+  const Norm norm = m.has_embedding_norm ? embedding_norm(batch) : Norm{};
   const Tensor words = m.has_embedding_norm ? norm.sum : stream_.branch();
   backend_.run(EmbeddingForward{
       .out = view(stream_.partials_of(words), {m.micro_batch_size, m.seq_length, m.hidden_size}),

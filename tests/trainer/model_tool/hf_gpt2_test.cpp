@@ -73,10 +73,22 @@ class HfGpt2 : public ::testing::Test {
     std::ofstream(dir_ / "hf/model.safetensors", std::ios::binary) << header << data;
   }
 
-  void write_vocabulary(int num_entries) {
+  // Writes a vocabulary of so many entries, and no merges.
+  TokenizerFiles write_tokenizer(int num_entries) {
     nlohmann::json vocabulary;
     for (int i = 0; i < num_entries; ++i) vocabulary[std::to_string(i)] = i;
     std::ofstream(dir_ / "v.json") << vocabulary;
+    std::ofstream(dir_ / "m.txt") << "#version: 0.2\n";
+    return gpt2_files(dir_ / "v.json", dir_ / "m.txt");
+  }
+
+  void import_model() { import_hf({dir_ / "hf", dir_ / "ckpt", 128}); }
+  // Exports the imported model and returns its config.json.
+  nlohmann::json export_model(const TokenizerFiles& tokenizer = {}, const char* name = "out",
+                              DType dtype = DType::kFloat32) {
+    export_hf(
+        {.load = dir_ / "ckpt", .output = dir_ / name, .tokenizer = tokenizer, .dtype = dtype});
+    return nlohmann::json::parse(read_file(dir_ / name / "config.json"));
   }
 
   // Writes the first tensors into one file and the others into a second one, as transformers does
@@ -109,7 +121,7 @@ class HfGpt2 : public ::testing::Test {
 
   std::string import_error() {
     try {
-      import_hf({dir_ / "hf", dir_ / "ckpt", 128});
+      import_model();
     } catch (const std::runtime_error& error) {
       return error.what();
     }
@@ -124,17 +136,15 @@ TEST_F(HfGpt2, TensorsAreByteIdenticalAfterARoundTrip) {
        {std::pair<std::string, bool>{"", true}, {"transformer.", true}, {"transformer.", false}}) {
     fs::remove_all(dir_);
     write_hf(prefix, {{"tie_word_embeddings", is_tied}});
-    import_hf({dir_ / "hf", dir_ / "ckpt", 128});
+    import_model();
     EXPECT_EQ(latest_iteration(dir_ / "ckpt"), 0);
-    export_hf({.load = dir_ / "ckpt", .output = dir_ / "out"});
+    EXPECT_EQ(export_model()["tie_word_embeddings"], is_tied);
     const SafetensorsFile before(dir_ / "hf/model.safetensors"),
         after(dir_ / "out/model.safetensors");
     ASSERT_EQ(before.entries().size(), after.entries().size());
     for (const SafetensorsEntry& entry : before.entries()) {
       const SafetensorsEntry* same =
           after.find((prefix.empty() ? "transformer." : "") + entry.name);
-      EXPECT_EQ(nlohmann::json::parse(read_file(dir_ / "out/config.json"))["tie_word_embeddings"],
-                is_tied);
       ASSERT_NE(same, nullptr) << entry.name;
       EXPECT_EQ(same->shape, entry.shape) << entry.name;
       const auto a = before.bytes(entry), b = after.bytes(*same);
@@ -145,7 +155,7 @@ TEST_F(HfGpt2, TensorsAreByteIdenticalAfterARoundTrip) {
 
 TEST_F(HfGpt2, QkvRowsAreOrderedPerHead) {
   write_hf("");
-  import_hf({dir_ / "hf", dir_ / "ckpt", 128});
+  import_model();
   std::vector<float> ours(36 * 12);
   const std::string name = "model/decoder.layers.1.self_attention.linear_qkv.weight";
   load_checkpoint(dir_ / "ckpt", 0,
@@ -168,7 +178,7 @@ TEST_F(HfGpt2, QkvRowsAreOrderedPerHead) {
 
 TEST_F(HfGpt2, PaddingIsNoPartOfACheckpoint) {
   write_hf("");
-  import_hf({dir_ / "hf", dir_ / "ckpt", 128});
+  import_model();
   std::vector<float> word(50 * 12, 1.0F);
   load_checkpoint(dir_ / "ckpt", 0,
                   {{"model/embedding.word_embeddings.weight",
@@ -186,14 +196,8 @@ TEST_F(HfGpt2, PaddingIsNoPartOfACheckpoint) {
 
 TEST_F(HfGpt2, ConfigSaysWhatTheModelIs) {
   write_hf("", {{"activation_function", "gelu"}, {"n_inner", 48}});
-  import_hf({dir_ / "hf", dir_ / "ckpt", 128});
-  write_vocabulary(50);
-  std::ofstream(dir_ / "m.txt") << "#version: 0.2\n";
-  export_hf({.load = dir_ / "ckpt",
-             .output = dir_ / "out",
-             .tokenizer = gpt2_files(dir_ / "v.json", dir_ / "m.txt"),
-             .dtype = DType::kBFloat16});
-  const auto config = nlohmann::json::parse(read_file(dir_ / "out/config.json"));
+  import_model();
+  const auto config = export_model(write_tokenizer(50), "out", DType::kBFloat16);
   EXPECT_EQ(config["activation_function"], "gelu");
   EXPECT_EQ(config["vocab_size"], 50);
   EXPECT_EQ(config["n_inner"], 48);
@@ -206,19 +210,11 @@ TEST_F(HfGpt2, ConfigSaysWhatTheModelIs) {
 
 TEST_F(HfGpt2, Float16WeightsAreTheRoundedOnesAndComeBack) {
   write_hf("");
-  import_hf({dir_ / "hf", dir_ / "ckpt", 128});
-  write_vocabulary(50);
-  std::ofstream(dir_ / "m.txt") << "#version: 0.2\n";
-  const auto export_as = [&](const char* name, DType dtype) {
-    export_hf({.load = dir_ / "ckpt",
-               .output = dir_ / name,
-               .tokenizer = gpt2_files(dir_ / "v.json", dir_ / "m.txt"),
-               .dtype = dtype});
-    return SafetensorsFile(dir_ / name / "model.safetensors");
-  };
-  const SafetensorsFile whole = export_as("whole", DType::kFloat32);
-  const SafetensorsFile half = export_as("half", DType::kFloat16);
-  EXPECT_EQ(nlohmann::json::parse(read_file(dir_ / "half/config.json"))["torch_dtype"], "float16");
+  import_model();
+  export_model({}, "whole");
+  EXPECT_EQ(export_model({}, "half", DType::kFloat16)["torch_dtype"], "float16");
+  const SafetensorsFile whole(dir_ / "whole/model.safetensors"),
+      half(dir_ / "half/model.safetensors");
   const SafetensorsEntry* entry = half.find("transformer.wpe.weight");
   ASSERT_NE(entry, nullptr);
   EXPECT_EQ(entry->dtype, "F16");
@@ -234,14 +230,9 @@ TEST_F(HfGpt2, Float16WeightsAreTheRoundedOnesAndComeBack) {
 
 TEST_F(HfGpt2, TheTokenThatEndsDocumentsIsTheModelsOwn) {
   write_hf("", {{"eos_token_id", 2}});
-  import_hf({dir_ / "hf", dir_ / "ckpt", 128});
+  import_model();
   EXPECT_EQ(read_checkpoint_info(dir_ / "ckpt", 0).data.vocabulary.end_of_document, 2);
-  write_vocabulary(50);
-  std::ofstream(dir_ / "m.txt") << "#version: 0.2\n";
-  export_hf({.load = dir_ / "ckpt",
-             .output = dir_ / "out",
-             .tokenizer = gpt2_files(dir_ / "v.json", dir_ / "m.txt")});
-  const auto config = nlohmann::json::parse(read_file(dir_ / "out/config.json"));
+  const auto config = export_model(write_tokenizer(50));
   EXPECT_EQ(config["eos_token_id"], 2);
   EXPECT_EQ(config["bos_token_id"], 2);
   const auto tokenizer = nlohmann::json::parse(read_file(dir_ / "out/tokenizer_config.json"));
@@ -250,15 +241,14 @@ TEST_F(HfGpt2, TheTokenThatEndsDocumentsIsTheModelsOwn) {
   // A folder that names none gives none.
   fs::remove_all(dir_ / "ckpt");
   write_hf("", {{"eos_token_id", nullptr}});
-  import_hf({dir_ / "hf", dir_ / "ckpt", 128});
-  export_hf({.load = dir_ / "ckpt", .output = dir_ / "last"});
-  EXPECT_EQ(nlohmann::json::parse(read_file(dir_ / "last/config.json"))["eos_token_id"], nullptr);
+  import_model();
+  EXPECT_EQ(export_model({}, "last")["eos_token_id"], nullptr);
 }
 
 // Those who train on with transformers get the dropout that the run had.
 TEST_F(HfGpt2, AnExportSaysHowTheRunHasTrained) {
   write_hf("");
-  import_hf({dir_ / "hf", dir_ / "ckpt", 128});
+  import_model();
   CheckpointInfo info = read_checkpoint_info(dir_ / "ckpt", 0);
   info.arguments_json =
       R"({"hidden_dropout": 0.0, "attention_dropout": 0.3, "init_method_std": 0.006})";
@@ -287,16 +277,11 @@ TEST_F(HfGpt2, AnExportSaysHowTheRunHasTrained) {
 // nanoGPT's embedding has 50,304 rows for the 50,257 words of its tokenizer.
 TEST_F(HfGpt2, AModelMayHaveMoreRowsThanItsTokenizerHasWords) {
   write_hf("");
-  write_vocabulary(47);
-  std::ofstream(dir_ / "m.txt") << "#version: 0.2\n";
+  const TokenizerFiles tokenizer = write_tokenizer(47);
   fs::copy(dir_ / "v.json", dir_ / "hf/vocab.json");
   fs::copy(dir_ / "m.txt", dir_ / "hf/merges.txt");
-  import_hf({dir_ / "hf", dir_ / "ckpt", 128});
-  const HfExport job{.load = dir_ / "ckpt",
-                     .output = dir_ / "out",
-                     .tokenizer = gpt2_files(dir_ / "v.json", dir_ / "m.txt")};
-  export_hf(job);
-  EXPECT_EQ(nlohmann::json::parse(read_file(dir_ / "out/config.json")).at("vocab_size"), 50);
+  import_model();
+  EXPECT_EQ(export_model(tokenizer).at("vocab_size"), 50);
 }
 
 TEST_F(HfGpt2, ShardsThatTheIndexDoesNotNameRightlyAreRefused) {
@@ -351,11 +336,11 @@ TEST_F(HfGpt2, WeightsThatTheModelDoesNotHaveAreRefused) {
 
 TEST_F(HfGpt2, ReadsShards) {
   write_hf("");
-  import_hf({dir_ / "hf", dir_ / "ckpt", 128});
+  import_model();
   const std::string whole = read_file(dir_ / "ckpt/iter_0000000/state_00000.safetensors");
   fs::remove_all(dir_ / "ckpt");
   split_into_shards();
-  import_hf({dir_ / "hf", dir_ / "ckpt", 128});
+  import_model();
   EXPECT_EQ(read_file(dir_ / "ckpt/iter_0000000/state_00000.safetensors"), whole);
 }
 
@@ -386,43 +371,32 @@ TEST_F(HfGpt2, JsonOfAnotherKindIsBadInput) {
 
 TEST_F(HfGpt2, AnotherModelsTokenizerIsRefused) {
   write_hf("");
-  import_hf({dir_ / "hf", dir_ / "ckpt", 128});
-  std::ofstream(dir_ / "m.txt") << "#version: 0.2\n";
-  write_vocabulary(49);
-  const HfExport with_tokenizer{.load = dir_ / "ckpt",
-                                .output = dir_ / "out",
-                                .tokenizer = gpt2_files(dir_ / "v.json", dir_ / "m.txt")};
-  EXPECT_THROW(export_hf(with_tokenizer), std::invalid_argument);
+  import_model();
+  EXPECT_THROW(export_model(write_tokenizer(49)), std::invalid_argument);
   EXPECT_FALSE(fs::exists(dir_ / "out"));
 }
 
 TEST_F(HfGpt2, TheTokenizerIsThatOfTheModelsData) {
   write_hf("");
-  write_vocabulary(50);
-  std::ofstream(dir_ / "m.txt") << "#version: 0.2\n";
+  const TokenizerFiles tokenizer = write_tokenizer(50);
   fs::copy(dir_ / "v.json", dir_ / "hf/vocab.json");
   fs::copy(dir_ / "m.txt", dir_ / "hf/merges.txt");
-  import_hf({dir_ / "hf", dir_ / "ckpt", 128});
+  import_model();
   const CheckpointInfo info = read_checkpoint_info(dir_ / "ckpt", 0);
   EXPECT_EQ(find_tokenizer_files(info).files[0].path, fs::absolute(dir_ / "hf/vocab.json"));
 
   // An equal copy elsewhere serves; a file of as many other entries does not.
   fs::remove_all(dir_ / "hf");
   EXPECT_THROW(find_tokenizer_files(info), std::invalid_argument);
-  const HfExport with_tokenizer{.load = dir_ / "ckpt",
-                                .output = dir_ / "out",
-                                .tokenizer = gpt2_files(dir_ / "v.json", dir_ / "m.txt")};
-  export_hf(with_tokenizer);
+  export_model(tokenizer);
   std::ofstream(dir_ / "m.txt", std::ios::app) << "a b\n";
-  HfExport another = with_tokenizer;
-  another.output = dir_ / "out2";
-  EXPECT_THROW(export_hf(another), std::invalid_argument);
+  EXPECT_THROW(export_model(tokenizer, "out2"), std::invalid_argument);
   EXPECT_FALSE(fs::exists(dir_ / "out2"));
 }
 
 TEST_F(HfGpt2, NothingIsReplacedWithoutBeingAsked) {
   write_hf("");
-  import_hf({dir_ / "hf", dir_ / "ckpt", 128});
+  import_model();
   fs::create_directories(dir_ / "out");
   std::ofstream(dir_ / "out/tokenizer.json") << "mine";
   HfExport options{.load = dir_ / "ckpt", .output = dir_ / "out"};
