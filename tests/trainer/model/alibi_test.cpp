@@ -1,9 +1,9 @@
-#include "trainer/model/self_attention.h"
-
 #include <gmock/gmock.h>
 
 #include <algorithm>
 #include <cmath>
+
+#include "trainer/model/self_attention.h"
 
 namespace weft {
 namespace {
