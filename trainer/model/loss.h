@@ -42,7 +42,7 @@ class Loss {
   // (N,Vp/tp) x, or those of a chunk; after forward() with gradients these are in their place.
   Tensor logits() const { return logits_; }
   // loss (1) fp32 = scale * sum over tokens of loss * mask, after forward_logits(). With gradients
-  // the logits are replaced by d(gradient_scale * sum of losses)/d(logits), and backward() must come
+  // the logits are replaced by d(gradient_scale * sum of losses)/d(logits), and backward() must be
   // next: of all chunks but the last one the backward is done here.
   void forward(Tensor loss, const Head& head, const MicroBatch& batch, const LossOptions& options);
   // out (B) fp32 = the mean loss of each sample over its unmasked tokens, after forward() of the

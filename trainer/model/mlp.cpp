@@ -48,7 +48,8 @@ void Mlp::backward(const Layer& layer, bool accumulate) {
   const Tensor dbranch = stream_.gather_rows(stream_.dbranch());
   linears_.begin_backward(layer.fc2, {.dout = dbranch});
   linears_.backward_weight(layer.fc2, dw.fc2_weight, Tensor(), dbranch, activated(a), accumulate);
-  // The sums for fc1's bias are left to the product for its weight, unless GELU's backward has them.
+  // The sums for fc1's bias are left to the product for its weight, unless GELU's backward makes
+  // them.
   Tensor fc1_dbias = dw.fc1_bias;
   if (shape_.has_glu()) {
     linears_.backward_input(layer.fc2, a.dglu, dbranch, w.fc2_weight);

@@ -101,8 +101,8 @@ class Model {
   Norm embedding_norm(const MicroBatch& batch) const;
   Norm final_norm(const MicroBatch& batch) const;
   Loss::Head head(const MicroBatch& batch) const;
-  // Returns the branch that layer `i` of the chunk begins with, and for i == num_layers the one that
-  // the chunk ends with.
+  // Returns the branch that layer `i` of the chunk begins with; for i == num_layers it is the one
+  // that the chunk ends with.
   Branch branch_before(const MicroBatch& batch, int64_t i, bool training) const;
   Branch attention_branch(const Layer& layer) const;
 

@@ -13,7 +13,8 @@
 
 namespace weft {
 
-// Runs `call`, recorded and named while a step is profiled. `describe` returns the Operation of `call`; it is called only while a step is recorded.
+// Runs `call`, recorded and named while a step is profiled. `describe` returns the Operation of
+// `call`; it is called only while a step is recorded.
 template <typename Describe, typename Call>
 void profiled_call(OperationRecorder& recorder, Stream stream, const Describe& describe,
                    const Call& call) {
