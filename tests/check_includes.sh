@@ -11,7 +11,7 @@ indexed_dataset/format     > indexed_dataset/base : pair soundness sidecars merg
 indexed_dataset/order      > indexed_dataset/base indexed_dataset/format : batches,samples curriculum,index_caches blends
 indexed_dataset/run_record > indexed_dataset/base indexed_dataset/format indexed_dataset/order : top
 preprocess/vocabulary      > tokenizer indexed_dataset : top
-preprocess/inspect         > tokenizer indexed_dataset preprocess/vocabulary : text report,lookup losses,anomaly,foreign_runs commands
+preprocess/inspect         > tokenizer indexed_dataset preprocess/vocabulary : text report,lookup losses anomaly,foreign_runs commands
 preprocess/analyze         > tokenizer indexed_dataset preprocess/vocabulary preprocess/inspect : top
 preprocess                 > tokenizer indexed_dataset preprocess/vocabulary preprocess/inspect preprocess/analyze : stream compressed web inputs documents ledger rank run commands
 kernels          : numbers operations top cpu/loops,cuda/device cpu,cuda/memory_bound,cuda/hopper cuda/residual_norm,cuda/attention/arguments cuda/attention/backward_workspace cuda/attention/fp32,cuda/attention/mma_sync cuda/attention/hopper_forward,cuda/attention/hopper_backward,cuda/attention/hopper_wide_backward cuda/attention/instances cuda/attention cuda/products cuda

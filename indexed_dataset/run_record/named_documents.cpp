@@ -3,16 +3,106 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <stdexcept>
 #include <utility>
 
+#include "indexed_dataset/base/terminal/option_set.h"
+
 namespace weft {
 namespace {
+
+using Place = std::pair<uint32_t, int64_t>;  // input, byte
+
+Place place_of(const SourceMap& sources, int64_t document_idx) {
+  const SourceEntry entry = sources.entry(document_idx);
+  return {entry.input_idx, entry.offset_bytes};
+}
+
+// Maps that weft-data wrote ascend: inputs in their order, and the lines of each.
+std::vector<int64_t> find_ascending(const SourceMap& sources, const Place& place) {
+  int64_t low = 0, high = sources.num_documents();
+  while (low < high) {
+    const int64_t middle = low + (high - low) / 2;
+    if (place_of(sources, middle) < place) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  std::vector<int64_t> documents;
+  for (; low < sources.num_documents() && place_of(sources, low) == place; ++low)
+    documents.push_back(low);
+  return documents;
+}
 
 [[noreturn]] void refuse(const std::string& why) { throw std::invalid_argument(why); }
 
 }  // namespace
+
+SourceLine parse_source_line(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  const auto offset_bytes =
+      colon == std::string::npos ? std::nullopt : parse_int64(text.substr(colon + 1));
+  if (!offset_bytes || *offset_bytes < 0 || colon == 0) {
+    throw std::invalid_argument(
+        "--source " + text +
+        ": give FILE:OFFSET, a file of the corpus and the byte where a line "
+        "begins in it (decompressed)");
+  }
+  return {text.substr(0, colon), *offset_bytes};
+}
+
+std::vector<uint32_t> inputs_named(const SourceMap& sources, const std::string& file) {
+  const std::vector<std::string>& inputs = sources.inputs();
+  const auto matching = [&](const std::function<bool(const std::string&)>& matches) {
+    std::vector<uint32_t> found;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (matches(inputs[i])) found.push_back(static_cast<uint32_t>(i));
+    }
+    return found;
+  };
+  auto found = matching([&](const std::string& input) { return input == file; });
+  if (!found.empty()) return found;
+  found = matching([&](const std::string& input) { return input.ends_with("/" + file); });
+  std::set<std::string> names;
+  for (const uint32_t i : found) names.insert(inputs[i]);
+  if (names.size() > 1) {
+    throw std::invalid_argument(file + " may mean " + *names.begin() + " or " + *names.rbegin() +
+                                ": give more of its path");
+  }
+  return found;
+}
+
+std::vector<int64_t> documents_at(const SourceMap& sources, const std::vector<uint32_t>& inputs,
+                                  int64_t offset_bytes, std::string& nearest) {
+  std::vector<int64_t> documents;
+  for (const uint32_t input : inputs) {
+    for (const int64_t document : find_ascending(sources, {input, offset_bytes}))
+      documents.push_back(document);
+  }
+  if (!documents.empty()) return documents;
+  // A map that another program wrote may be in any order, so every entry is looked at.
+  int64_t before = -1, after = -1;
+  for (int64_t i = 0; i < sources.num_documents(); ++i) {
+    const auto [input, offset] = place_of(sources, i);
+    if (std::find(inputs.begin(), inputs.end(), input) == inputs.end()) continue;
+    if (offset == offset_bytes) documents.push_back(i);
+    if (offset < offset_bytes && (before < 0 || offset > place_of(sources, before).second))
+      before = i;
+    if (offset > offset_bytes && (after < 0 || offset < place_of(sources, after).second)) after = i;
+  }
+  const auto add = [&](int64_t document, const char* where) {
+    if (document < 0) return;
+    nearest += (nearest.empty() ? "" : ", ") + std::string("document ") + std::to_string(document) +
+               " begins " + where + " it, at byte " +
+               std::to_string(place_of(sources, document).second);
+  };
+  add(before, "before");
+  add(after, "behind");
+  return documents;
+}
 
 int64_t NamedDocuments::dataset_named(const std::string& name) {
   const auto [known, is_new] = by_name_.try_emplace(name);

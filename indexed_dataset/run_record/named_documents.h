@@ -1,19 +1,49 @@
-// Collects documents of a run's datasets that are named one by one, and refuses names that mean
-// none or several.
+// Finds documents of a run's datasets by their numbers or by the lines of the corpus that they came
+// from, and refuses names that mean none or several.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "indexed_dataset/format/pair/reader.h"
+#include "indexed_dataset/format/sidecars/documents.h"
+#include "indexed_dataset/format/sidecars/source_map.h"
 #include "indexed_dataset/run_record/dataset_names.h"
-#include "indexed_dataset/run_record/open_dataset.h"
-#include "indexed_dataset/run_record/source_line.h"
 
 namespace weft {
+
+// A dataset of a run with what is needed to find its documents.
+struct OpenDataset {
+  // Throws as DatasetReader and open_source_map_of().
+  explicit OpenDataset(const std::string& prefix)
+      : reader(prefix), documents(reader), sources(open_source_map_of(reader)) {}
+
+  DatasetReader reader;
+  Documents documents;
+  std::optional<SourceMap> sources;  // nothing if there is none beside it
+};
+
+// FILE:OFFSET.
+struct SourceLine {
+  std::string file;
+  int64_t offset_bytes = 0;
+};
+// Throws std::invalid_argument for anything else.
+SourceLine parse_source_line(const std::string& text);
+
+// Returns the inputs of a source map that `file` means: those of this name; else those whose names
+// end with it, behind a slash. Throws std::invalid_argument if these have several names.
+std::vector<uint32_t> inputs_named(const SourceMap& sources, const std::string& file);
+
+// Returns the documents whose lines begin at this byte of one of the inputs. `nearest` gets words
+// for the documents around it if there are none.
+std::vector<int64_t> documents_at(const SourceMap& sources, const std::vector<uint32_t>& inputs,
+                                  int64_t offset_bytes, std::string& nearest);
 
 struct NamedDocument {
   int64_t dataset_idx = 0, document_idx = 0;  // the former in names()

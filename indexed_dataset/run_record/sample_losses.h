@@ -60,9 +60,6 @@ class SampleLossReader {
   // Throws std::system_error if the file cannot be read, std::runtime_error if it is none of these.
   explicit SampleLossReader(const std::filesystem::path& path);
 
-  // The file has samples [first_sample(), end_sample()).
-  int64_t first_sample() const { return first_sample_; }
-  int64_t end_sample() const { return end_sample_; }
   // Returns the losses of samples [first, last), in order; nothing for a sample whose loss was not
   // kept, be it within the file or outside. Throws std::system_error, and ChecksumMismatch that
   // names the first damaged sample. Thread-safe.
@@ -70,7 +67,7 @@ class SampleLossReader {
 
  private:
   InputFile file_;
-  int64_t first_sample_ = 0, end_sample_ = 0;
+  int64_t first_sample_ = 0, end_sample_ = 0;  // the file has samples [first, end)
 };
 
 }  // namespace weft

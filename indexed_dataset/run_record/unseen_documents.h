@@ -15,22 +15,27 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "indexed_dataset/order/samples/split.h"
 
 namespace weft {
 
+// Returns the sequences of these ranges in ascending ranges, of which none touches another.
+std::vector<SequenceRange> merged(std::vector<SequenceRange> ranges);
+
 // Sequences of one dataset.
 class UnseenSequences {
  public:
   // Takes ranges in any order; they may overlap.
-  explicit UnseenSequences(std::vector<SequenceRange> ranges);
+  explicit UnseenSequences(std::vector<SequenceRange> ranges)
+      : ranges_(merged(std::move(ranges))) {}
   // Takes the time of a binary search. Thread-safe.
   bool contains(int64_t sequence_idx) const;
 
  private:
-  std::vector<SequenceRange> ranges_;  // ascending; none touches another
+  std::vector<SequenceRange> ranges_;
 };
 
 class UnseenDocuments {

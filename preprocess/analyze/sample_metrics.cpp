@@ -37,8 +37,7 @@ class VocabRarity final : public SampleMetric {
     if (static_cast<size_t>(max) < rarities_.size()) return;
     throw std::runtime_error(
         "token id " + std::to_string(max) +
-        " was not there when tokens were counted: was the dataset changed "
-        "meanwhile? Remove the folders work.vocab_rarity.*, and analyze again");
+        " was not there when tokens were counted: was the dataset changed meanwhile? Analyze again");
   }
   double rarity(int32_t id) const { return rarities_[static_cast<size_t>(id)]; }
   const std::vector<double>& rarities_;

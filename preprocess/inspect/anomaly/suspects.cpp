@@ -1,62 +1,63 @@
 #include "preprocess/inspect/anomaly/suspects.h"
 
 #include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
 
 namespace weft {
+namespace {
 
-SuspectSearch::SuspectSearch(int64_t num_kept) : num_kept_(static_cast<size_t>(num_kept)) {}
+// Differences below these say nothing, however alike the pieces of a range are.
+constexpr Measures kLeastDeviations = {0.01F, 0.01F, 0.02F, 0.25F};
 
-void SuspectSearch::add(const MeasuredPiece& piece) {
-  ++num_added_;
+}  // namespace
+
+AnomalyScale::AnomalyScale(const std::vector<MeasuredPiece>& pieces) {
   for (size_t m = 0; m < kNumMeasures; ++m) {
-    add(extremes_[m][0], piece.measures[m], piece);
-    if (counts_below_median(static_cast<Measure>(m)))
-      add(extremes_[m][1], -piece.measures[m], piece);
+    std::vector<double> values;
+    values.reserve(pieces.size());
+    for (const MeasuredPiece& piece : pieces)
+      values.push_back(static_cast<double>(piece.measures[m]));
+    if (!values.empty()) usual_[m] = usual_of(std::move(values));
+    usual_[m].deviation = std::max(usual_[m].deviation, static_cast<double>(kLeastDeviations[m]));
   }
 }
 
-void SuspectSearch::add(Extremes& extremes, float value, const MeasuredPiece& piece) const {
-  auto& [documents, by_value] = extremes;
-  const bool is_full = documents.size() == num_kept_;
-  // A document that is kept has a larger value than this already, or the same one earlier.
-  if (is_full && value <= std::get<0>(*by_value.begin())) return;
-  const Document document(piece.dataset_idx, piece.part.document_idx);
-  const int64_t order = -num_added_;  // of equal values the later one goes first
-  if (const auto known = documents.find(document); known != documents.end()) {
-    Extremes::Entry& entry = known->second;
-    if (value <= entry.value) return;
-    by_value.erase({entry.value, entry.order, document});
-    entry = {.value = value, .order = order, .piece = piece};
-  } else {
-    if (is_full) {
-      documents.erase(std::get<2>(*by_value.begin()));
-      by_value.erase(by_value.begin());
-    }
-    documents[document] = {.value = value, .order = order, .piece = piece};
+AnomalyScale::Score AnomalyScale::score(const Measures& piece) const {
+  Score largest;
+  for (size_t m = 0; m < kNumMeasures; ++m) {
+    const auto measure = static_cast<Measure>(m);
+    const double z = usual_[m].z_of(static_cast<double>(piece[m]));
+    const double value = counts_below_median(measure) ? std::abs(z) : z;
+    if (value > largest.value) largest = {.value = value, .measure = measure};
   }
-  by_value.emplace(value, order, document);
+  return largest;
 }
 
-std::vector<Suspect> SuspectSearch::ranked(const AnomalyScale& scale) const {
-  const auto is_before = [](const Suspect& a, const Suspect& b) {
-    return std::pair(-a.score.value, a.order) < std::pair(-b.score.value, b.order);
-  };
-  std::map<Document, Suspect> by_document;
-  for (const auto& of_measure : extremes_) {
-    for (const Extremes& of_side : of_measure) {
-      for (const auto& [document, entry] : of_side.documents) {
-        const Suspect suspect{.worst = entry.piece,
-                              .score = scale.score(entry.piece.measures),
-                              .order = -entry.order};
-        const auto [known, is_new] = by_document.try_emplace(document, suspect);
-        if (!is_new && is_before(suspect, known->second)) known->second = suspect;
-      }
-    }
-  }
+std::vector<Suspect> rank_documents(const std::vector<MeasuredPiece>& pieces, int64_t num_kept) {
+  const AnomalyScale scale(pieces);
+  std::vector<std::pair<double, size_t>> by_score;  // the largest first
+  by_score.reserve(pieces.size());
+  for (const MeasuredPiece& piece : pieces)
+    by_score.emplace_back(-scale.score(piece.measures).value, by_score.size());
+  std::sort(by_score.begin(), by_score.end());
   std::vector<Suspect> suspects;
-  for (const auto& [document, suspect] : by_document) suspects.push_back(suspect);
-  std::sort(suspects.begin(), suspects.end(), is_before);
-  suspects.resize(std::min(suspects.size(), num_kept_));
+  std::map<std::pair<int32_t, int64_t>, size_t> by_document;
+  for (const auto& [score, at] : by_score) {
+    if (std::ssize(suspects) == num_kept) break;
+    const MeasuredPiece& piece = pieces[at];
+    const bool is_new =
+        by_document.try_emplace({piece.dataset_idx, piece.part.document_idx}, suspects.size())
+            .second;
+    if (is_new) suspects.push_back({.worst = piece, .score = scale.score(piece.measures)});
+  }
+  for (const MeasuredPiece& piece : pieces) {
+    const auto found = by_document.find({piece.dataset_idx, piece.part.document_idx});
+    if (found == by_document.end()) continue;
+    ++suspects[found->second].num_pieces;
+    suspects[found->second].num_tokens += piece.part.num_tokens;
+  }
   return suspects;
 }
 

@@ -10,14 +10,6 @@
 #include "preprocess/inspect/text/dataset_text.h"
 
 namespace weft {
-namespace {
-
-float share(int64_t part, int64_t whole) {
-  return whole == 0 ? 0
-                    : static_cast<float>(static_cast<double>(part) / static_cast<double>(whole));
-}
-
-}  // namespace
 
 void TokenCounts::add(std::span<const int32_t> ids) {
   for (const int32_t id : ids) {
@@ -68,20 +60,20 @@ struct TextMeter::Compressor {
   std::vector<Bytef> buffer;
 };
 
-TextMeter::TextMeter(const Vocabulary& vocabulary, const std::vector<float>& token_bits)
+TextMeter::TextMeter(const Vocabulary& vocabulary, const TokenTexts& texts,
+                     const std::vector<float>& token_bits)
     : vocabulary_(vocabulary),
       token_bits_(token_bits),
-      compressor_(std::make_unique<Compressor>()) {}
+      compressor_(std::make_unique<Compressor>()),
+      repetition_(&texts) {}
 TextMeter::~TextMeter() = default;
 
 Measures TextMeter::measure(std::span<const int32_t> ids) {
   text_.clear();
   append_decoded(text_, ids, vocabulary_);
-  RepeatedCharacters characters;
-  characters.add(text_);
-  characters.end();
-  runs_.begin(num_measured_++);
-  runs_.add(ids);
+  repetition_.begin();
+  repetition_.add(ids);
+  repetition_.end();
   double bits = 0;
   for (const int32_t id : ids) {
     if (id >= 0 && static_cast<size_t>(id) < token_bits_.size())
@@ -90,11 +82,11 @@ Measures TextMeter::measure(std::span<const int32_t> ids) {
   // A longer text than that is no piece of a sample; its beginning says enough.
   constexpr size_t kMaxCompressedBytes = 1 << 30;
   const std::string_view beginning = std::string_view(text_).substr(0, kMaxCompressedBytes);
-  return {
-      share(characters.num_repeated(), characters.num_characters()),
-      share(runs_.num_repeated(), std::ssize(ids)),
-      share(static_cast<int64_t>(compressor_->compressed_bytes(beginning)), std::ssize(beginning)),
-      ids.empty() ? 0 : static_cast<float>(bits / static_cast<double>(ids.size()))};
+  const RepetitionMeter::Share compressed{
+      static_cast<int64_t>(compressor_->compressed_bytes(beginning)), std::ssize(beginning)};
+  return {static_cast<float>(repetition_.characters().value()),
+          static_cast<float>(repetition_.tokens().value()), static_cast<float>(compressed.value()),
+          ids.empty() ? 0 : static_cast<float>(bits / static_cast<double>(ids.size()))};
 }
 
 }  // namespace weft

@@ -7,11 +7,7 @@
 //   compressed size       bytes of zlib's fastest level for each byte of text
 //   rarity                mean of -log2 of the tokens' shares in the range: bits a token
 //
-// Each becomes a robust z-score against all pieces of the range: its distance from the median, in
-// units of 1.4826 times the median distance (which is the standard deviation of a normal
-// distribution) or of a floor, where nearly all pieces are alike. Repetition counts only above the
-// median, the others on both sides: text that hardly compresses is noise, and tokens that are all
-// common are repetition. The score of a piece is its largest z-score (anomaly_scale.h).
+// suspects.h makes scores of them.
 #pragma once
 
 #include <array>
@@ -55,7 +51,9 @@ class TokenCounts {
 // Takes measures. It holds buffers, so that each thread needs its own.
 class TextMeter {
  public:
-  TextMeter(const Vocabulary& vocabulary, const std::vector<float>& token_bits);
+  // All of these must outlive it.
+  TextMeter(const Vocabulary& vocabulary, const TokenTexts& texts,
+            const std::vector<float>& token_bits);
   ~TextMeter();
   TextMeter(const TextMeter&) = delete;
   TextMeter& operator=(const TextMeter&) = delete;
@@ -67,9 +65,8 @@ class TextMeter {
   const Vocabulary& vocabulary_;
   const std::vector<float>& token_bits_;
   std::unique_ptr<Compressor> compressor_;
-  RepeatedRuns runs_;
+  RepetitionMeter repetition_;
   std::string text_;
-  uint64_t num_measured_ = 0;
 };
 
 }  // namespace weft

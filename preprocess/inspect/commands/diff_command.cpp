@@ -5,16 +5,18 @@
 #include <optional>
 #include <stdexcept>
 
-#include "indexed_dataset/base/terminal/terminal_text.h"
 #include "indexed_dataset/run_record/read_segments.h"
 #include "preprocess/inspect/commands/commands.h"
-#include "preprocess/inspect/commands/output.h"
+#include "preprocess/inspect/commands/record.h"
 #include "preprocess/inspect/lookup/run_difference.h"
 
 namespace weft {
 namespace {
 
-using Json = nlohmann::ordered_json;
+constexpr Layout kDifference = {
+    "iterations {first_iteration} to {last_iteration}: [[{~is_equal!}all samples are equal]]"
+    "[[{different_iterations,} of {~compared,} differ, from iteration {first_different_iteration} "
+    "on]]\n[[@reasons:  {~effect}{}\n]]"};
 
 class InspectDiffCommand final : public Command {
  public:
@@ -27,7 +29,7 @@ class InspectDiffCommand final : public Command {
     options.integers("--iterations", iterations_, 2,
                      "compare iterations A to B, with B, trained or still to come; without it: "
                      "all that both runs have trained, as their metrics.jsonl tell");
-    declare_format(options, as_json_);
+    declare_format(options, format_);
   }
   void validate(OptionSet& options) const override {
     if (runs_[0].empty() || runs_[1].empty()) options.problem("give two folders of training runs");
@@ -46,7 +48,7 @@ class InspectDiffCommand final : public Command {
         first, second, has_range ? iterations_[0] : 1,
         has_range ? iterations_[1]
                   : std::min(last_trained(runs_[0], first), last_trained(runs_[1], second)));
-    as_json_ ? print_json(difference) : print_text(difference);
+    print(difference);
     return 0;
   }
 
@@ -65,35 +67,23 @@ class InspectDiffCommand final : public Command {
         ": there is no metrics.jsonl that tells how far the run has come; give --iterations");
   }
 
-  static void print_text(const RunDifference& difference) {
+  void print(const RunDifference& difference) const {
     const bool is_equal = difference.num_different == 0;
-    const std::string range =
-        fmt::format("iterations {} to {}", difference.first_iteration, difference.last_iteration);
-    if (is_equal) {
-      fmt::print("{}: all samples are equal\n", range);
-    } else {
-      fmt::print("{}: {} of {} differ, from iteration {} on\n", range,
-                 grouped(difference.num_different),
-                 grouped(difference.last_iteration - difference.first_iteration + 1),
-                 difference.first_different);
-    }
-    for (const std::string& reason : difference.reasons)
-      fmt::print("  {}{}\n", is_equal ? "without effect so far: " : "because of ",
-                 escape_for_terminal(reason));
-  }
-
-  static void print_json(const RunDifference& difference) {
-    print_line({{"first_iteration", difference.first_iteration},
-                {"last_iteration", difference.last_iteration},
-                {"different_iterations", difference.num_different},
-                {"first_different_iteration",
-                 difference.num_different == 0 ? Json() : Json(difference.first_different)},
-                {"reasons", difference.reasons}});
+    Record record = {
+        {"first_iteration", difference.first_iteration},
+        {"last_iteration", difference.last_iteration},
+        {"different_iterations", difference.num_different},
+        {"first_different_iteration", is_equal ? Record() : Record(difference.first_different)},
+        {"reasons", difference.reasons},
+        {"~effect", is_equal ? "without effect so far: " : "because of "}};
+    if (is_equal) record["~is_equal"] = true;
+    record["~compared"] = difference.last_iteration - difference.first_iteration + 1;
+    print_record(format_, std::move(record), kDifference);
   }
 
   std::string runs_[2];
   std::vector<int64_t> iterations_;
-  bool as_json_ = false;
+  Format format_ = Format::kText;
 };
 
 }  // namespace

@@ -1,8 +1,6 @@
 // weft-data inspect document shows one document: where it came from, its ids and text.
 #include <fmt/format.h>
 
-#include "indexed_dataset/base/terminal/messages.h"
-#include "indexed_dataset/base/terminal/terminal_text.h"
 #include "indexed_dataset/format/pair/dataset_files.h"
 #include "indexed_dataset/format/sidecars/documents.h"
 #include "preprocess/inspect/commands/commands.h"
@@ -13,6 +11,12 @@
 namespace weft {
 namespace {
 
+constexpr Layout kDocument = {
+    "document {document}: {num_tokens} tokens in {num_sequences#sequence}\n"
+    "[[  file: {input}\n  byte: {offset_bytes} (of the line, decompressed)\n]]"
+    "[[{~no_source!}  file: not known, there is no source map beside the dataset\n]]"
+    "[[  from: {origin}\n]]  ids: {ids}[[{~is_cut!} ...]]\n[[  text: {text}[[{~is_cut!} ...]]\n]]"};
+
 class InspectDocumentCommand final : public Command {
  public:
   InspectDocumentCommand()
@@ -21,7 +25,7 @@ class InspectDocumentCommand final : public Command {
   void declare(OptionSet& options) override {
     options_.declare(options);
     options.text("N", number_, "the document, counted from 0, empty ones included");
-    declare_format(options, as_json_);
+    declare_format(options, format_);
     options.integer("--max-tokens", max_tokens_, "of longer documents only these many are shown",
                     1);
   }
@@ -43,43 +47,23 @@ class InspectDocumentCommand final : public Command {
     const auto sources = open_source_map_of(reader);
     const auto vocabulary = find_vocabulary(reader.prefix(), options_.vocabulary.files());
     const auto [first, last] = documents.sequences(document_idx);
-    const int64_t num_tokens = documents.num_tokens(document_idx), num_sequences = last - first;
+    const int64_t num_tokens = documents.num_tokens(document_idx);
     const std::vector<int32_t> ids = documents.first_tokens(document_idx, max_tokens_);
-    const std::string text = vocabulary ? decode_ids(ids, *vocabulary) : "";
-    if (as_json_) {
-      nlohmann::ordered_json json = {
-          {"document", document_idx}, {"num_tokens", num_tokens}, {"num_sequences", num_sequences}};
-      add_source(json, sources, document_idx);
-      json["ids"] = ids;
-      if (vocabulary) json["text"] = text;
-      print_line(json);
-      return 0;
-    }
-    fmt::print("document {}: {} tokens in {}\n", document_idx, num_tokens,
-               counted(num_sequences, "sequence"));
-    print_source(sources, document_idx);
-    const char* more = std::ssize(ids) < num_tokens ? " ..." : "";
-    fmt::print("  ids: {}{}\n", fmt::join(ids, " "), more);
-    if (vocabulary) fmt::print("  text: {}{}\n", escape_for_terminal(text), more);
+    Record record = {
+        {"document", document_idx}, {"num_tokens", num_tokens}, {"num_sequences", last - first}};
+    add_source(record, sources, document_idx);
+    if (!sources) record["~no_source"] = true;
+    record["ids"] = ids;
+    if (std::ssize(ids) < num_tokens) record["~is_cut"] = true;
+    if (vocabulary) record["text"] = decode_ids(ids, *vocabulary);
+    print_record(format_, std::move(record), kDocument);
     return 0;
   }
 
  private:
-  static void print_source(const std::optional<SourceMap>& sources, int64_t document_idx) {
-    if (!sources) {
-      fmt::print("  file: not known, there is no source map beside the dataset\n");
-      return;
-    }
-    const SourceEntry entry = sources->entry(document_idx);
-    fmt::print("  file: {}\n  byte: {} (of the line, decompressed)\n",
-               escape_for_terminal(sources->inputs()[entry.input_idx]), entry.offset_bytes);
-    if (!entry.origin.is_empty())
-      fmt::print("  from: {}\n", escape_for_terminal(entry.origin.view()));
-  }
-
   PrefixOptions options_;
   std::string number_;
-  bool as_json_ = false;
+  Format format_ = Format::kText;
   int64_t max_tokens_ = 1'000'000;
 };
 

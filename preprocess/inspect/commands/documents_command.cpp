@@ -7,8 +7,7 @@
 #include "indexed_dataset/base/terminal/messages.h"
 #include "indexed_dataset/base/terminal/terminal_text.h"
 #include "indexed_dataset/format/pair/dataset_files.h"
-#include "indexed_dataset/run_record/open_dataset.h"
-#include "indexed_dataset/run_record/source_line.h"
+#include "indexed_dataset/run_record/named_documents.h"
 #include "preprocess/inspect/commands/commands.h"
 #include "preprocess/inspect/commands/output.h"
 #include "preprocess/inspect/commands/run_options.h"
@@ -18,7 +17,14 @@
 namespace weft {
 namespace {
 
-using Json = nlohmann::ordered_json;
+constexpr Layout kReadings = {
+    "document {document} of {dataset}: {num_tokens#token}\n[[  from {~source}\n]]"
+    "[[@~splits:  {split}: [[{is_never!}never\n]]"
+    "[[{num_samples#sample}, {num_taken#token} ({times:.2f} times)"
+    "[[; {num_to_come} of them after iteration {last_logged}, the last logged one]]\n]]"
+    "[[@taken:    [[evaluation {~evaluation} ]][[iteration {iteration}, ]][[{~evaluation!}group {group}, ]]"
+    "[[rank {rank}, micro-batch {micro_batch}, slot {slot}, ]]"
+    "sample {sample}: tokens {begin_token} to {~end_token}[[{unseen!}, without loss (--unsee)]]\n]]]]"};
 
 struct Options {
   RunOptions run;
@@ -26,7 +32,8 @@ struct Options {
   std::string dataset, source, pattern;
   std::optional<int64_t> document;
   std::optional<Split> split;
-  bool is_fixed = false, as_json = false;
+  bool is_fixed = false;
+  Format format = Format::kText;
 
   void declare(OptionSet& options) {
     run.declare(options);
@@ -43,7 +50,7 @@ struct Options {
                     {"test", Split::kTest}},
                    "who took it");
     threads.declare(options);
-    declare_format(options, as_json);
+    declare_format(options, format);
   }
 
   void validate(OptionSet& options) const {
@@ -83,8 +90,7 @@ class InspectDocumentsCommand final : public Command {
     }
     for (const auto& [prefix, of_dataset] : documents) {
       for (const int64_t document : of_dataset)
-        options_.as_json ? print_json(prefix, document, readings[{prefix, document}])
-                         : print_text(prefix, document, readings[{prefix, document}]);
+        print(prefix, document, readings[{prefix, document}]);
     }
     return 0;
   }
@@ -182,7 +188,7 @@ class InspectDocumentsCommand final : public Command {
   std::vector<Reading> readings_of(RunSamples& samples, const SequencesByDataset& sequences,
                                    Split split) const {
     try {
-      return find_readings(samples, sequences, split, std::nullopt, options_.threads.resolved());
+      return find_readings(samples, sequences, split, options_.threads.resolved());
     } catch (const std::runtime_error& error) {
       if (options_.split || split == Split::kTrain) throw;
       print_message(fmt::format("{} is left out: {}", split_name(split), error.what()));
@@ -195,78 +201,54 @@ class InspectDocumentsCommand final : public Command {
            *reading.place.iteration > *last_iteration_;
   }
 
-  void print_text(const std::string& prefix, int64_t document,
-                  const std::vector<Reading>& readings) const {
+  void print(const std::string& prefix, int64_t document,
+             const std::vector<Reading>& readings) const {
     const OpenDataset& dataset = *datasets_.at(prefix);
     const int64_t num_tokens = dataset.documents.num_tokens(document);
-    fmt::print("document {} of {}: {}\n", document, escape_for_terminal(prefix),
-               counted(num_tokens, "token"));
-    if (dataset.sources)
-      fmt::print("  from {}\n", escape_for_terminal(dataset.sources->describe(document)));
+    Record record = {{"document", document}, {"dataset", prefix}, {"num_tokens", num_tokens}};
+    add_source(record, dataset.sources, document);
+    Record list = Record::array(), splits = Record::array();
+    for (const Reading& reading : readings) list.push_back(record_of(reading));
     for (const Split split : {Split::kTrain, Split::kValid, Split::kTest}) {
-      int64_t num_samples = 0, taken = 0, num_to_come = 0;
-      for (const Reading& reading : readings) {
-        if (reading.split != split) continue;
-        ++num_samples;
-        taken += reading.part.num_tokens;
-        num_to_come += is_to_come(reading) ? 1 : 0;
-      }
       if (options_.split && *options_.split != split) continue;
-      if (num_samples == 0) {
-        fmt::print("  {}: never\n", split_name(split));
+      Record& of_split = splits.emplace_back(Record{{"split", split_name(split)}});
+      Record taken = Record::array();
+      int64_t num_taken = 0, num_to_come = 0;
+      for (size_t i = 0; i < readings.size(); ++i) {
+        if (readings[i].split != split) continue;
+        num_taken += readings[i].part.num_tokens;
+        num_to_come += is_to_come(readings[i]) ? 1 : 0;
+        taken.push_back(list[i]);
+      }
+      if (taken.empty()) {
+        of_split["is_never"] = true;
         continue;
       }
-      fmt::print(
-          "  {}: {}, {} ({:.2f} times){}\n", split_name(split), counted(num_samples, "sample"),
-          counted(taken, "token"), static_cast<double>(taken) / static_cast<double>(num_tokens),
-          num_to_come == 0 ? ""
-                           : fmt::format("; {} of them after iteration {}, the last logged one",
-                                         num_to_come, *last_iteration_));
-      for (const Reading& reading : readings) {
-        if (reading.split == split) print_reading(reading);
-      }
+      of_split["num_samples"] = taken.size();
+      of_split["num_taken"] = num_taken;
+      of_split["times"] = static_cast<double>(num_taken) / static_cast<double>(num_tokens);
+      of_split["taken"] = std::move(taken);
+      if (num_to_come == 0) continue;
+      of_split["num_to_come"] = num_to_come;
+      of_split["last_logged"] = *last_iteration_;
     }
+    record["readings"] = std::move(list);
+    record["~splits"] = std::move(splits);
+    print_record(options_.format, std::move(record), kReadings);
   }
 
-  static void print_reading(const Reading& reading) {
-    const auto& [iteration, slot, at_end] = reading.place;
-    std::string where;
-    if (reading.split != Split::kTrain) {
-      where = fmt::format("evaluation {} iteration {}, ",
-                          at_end ? "at the end of training, after" : "after", *iteration);
-      if (!reading.group.empty()) where += "group " + escape_for_terminal(reading.group) + ", ";
-    } else if (iteration) {
-      where = fmt::format("iteration {}, ", *iteration);
-    }
-    if (slot)
-      where += fmt::format("rank {}, micro-batch {}, slot {}, ", slot->rank, slot->micro_batch,
-                           slot->slot);
-    const SamplePart& part = reading.part;
-    fmt::print("    {}sample {}: tokens {} to {}{}\n", where, reading.sample_idx, part.begin_token,
-               part.begin_token + part.num_tokens,
-               reading.is_unseen ? ", without loss (--unsee)" : "");
-  }
-
-  void print_json(const std::string& prefix, int64_t document,
-                  const std::vector<Reading>& readings) const {
-    const OpenDataset& dataset = *datasets_.at(prefix);
-    Json json = {{"document", document},
-                 {"dataset", prefix},
-                 {"num_tokens", dataset.documents.num_tokens(document)}};
-    add_source(json, dataset.sources, document);
-    Json& list = json["readings"] = Json::array();
-    for (const Reading& reading : readings) {
-      Json& entry = list.emplace_back(Json{{"split", short_split_name(reading.split)}});
-      if (!reading.group.empty()) entry["group"] = reading.group;
-      add_place(entry, reading.place);
-      if (last_iteration_) entry["is_logged"] = !is_to_come(reading);
-      entry["sample"] = reading.sample_idx;
-      entry["sequence"] = reading.part.sequence_idx;
-      entry["begin_token"] = reading.part.begin_token;
-      entry["num_tokens"] = reading.part.num_tokens;
-      if (reading.is_unseen) entry["unseen"] = true;
-    }
-    print_line(json);
+  Record record_of(const Reading& reading) const {
+    Record record = {{"split", short_split_name(reading.split)}};
+    if (!reading.group.empty()) record["group"] = reading.group;
+    add_place(record, reading.place);
+    if (last_iteration_) record["is_logged"] = !is_to_come(reading);
+    record["sample"] = reading.sample_idx;
+    record["sequence"] = reading.part.sequence_idx;
+    add_tokens(record, reading.part);
+    if (reading.is_unseen) record["unseen"] = true;
+    if (reading.split != Split::kTrain)
+      record["~evaluation"] = reading.place.at_end ? "at the end of training, after" : "after";
+    return record;
   }
 
   Options options_;

@@ -5,7 +5,6 @@
 #include <functional>
 
 #include "indexed_dataset/base/terminal/messages.h"
-#include "indexed_dataset/base/terminal/terminal_text.h"
 #include "indexed_dataset/format/sidecars/documents.h"
 #include "preprocess/inspect/commands/commands.h"
 #include "preprocess/inspect/commands/output.h"
@@ -15,7 +14,12 @@
 namespace weft {
 namespace {
 
-using Json = nlohmann::ordered_json;
+constexpr Layout kDatasetLine = {
+    "{dataset}: {samples#sample}, {tokens,} tokens, {epochs:.3f} epochs of {tokens_per_epoch,} "
+    "tokens[[; {masked_tokens,} of them without loss (--unsee)]]\n"};
+constexpr Layout kPartLine = {
+    "[[{input}]][[document {document}]] of {dataset}: {tokens,} tokens, {epochs:.3f} times "
+    "{tokens_per_epoch,} tokens[[; {masked_tokens,} of them without loss (--unsee)]]\n"};
 
 enum class By { kDataset, kSource, kDocument };
 
@@ -23,7 +27,7 @@ enum class By { kDataset, kSource, kDocument };
 struct Seen {
   std::string prefix, name;  // of the input
   int64_t document_idx = 0;
-  int64_t num_tokens = 0, num_tokens_there = 0;
+  int64_t num_samples = 0, num_tokens = 0, num_tokens_there = 0;
   int64_t num_masked_tokens = 0;  // of num_tokens
 
   double times() const {
@@ -50,7 +54,7 @@ class InspectExposureCommand final : public Command {
                     1);
     options.integer("--top", num_shown_, "how many documents are shown, most often seen first", 1);
     threads_.declare(options);
-    declare_format(options, as_json_);
+    declare_format(options, format_);
   }
   void validate(OptionSet& options) const override { run_.validate(options, true); }
 
@@ -88,7 +92,12 @@ class InspectExposureCommand final : public Command {
     if (by_ == By::kDataset) {
       for (const auto& [prefix, exposure] :
            exposure_of_datasets(samples, stretches, threads_.resolved()))
-        print_dataset(prefix, exposure);
+        print({.prefix = prefix,
+               .name = {},
+               .num_samples = exposure.num_samples,
+               .num_tokens = exposure.num_tokens,
+               .num_tokens_there = exposure.num_tokens_per_epoch,
+               .num_masked_tokens = exposure.num_masked_tokens});
       return 0;
     }
     std::vector<Seen> all;
@@ -109,31 +118,6 @@ class InspectExposureCommand final : public Command {
   }
 
  private:
-  void print_dataset(const std::string& prefix, const DatasetExposure& exposure) const {
-    if (as_json_) {
-      Json json = {{"dataset", prefix},
-                   {"samples", exposure.num_samples},
-                   {"tokens", exposure.num_tokens},
-                   {"tokens_per_epoch", exposure.num_tokens_per_epoch},
-                   {"epochs", exposure.epochs()}};
-      add_masked(json, exposure.num_masked_tokens);
-      return print_line(json);
-    }
-    fmt::print("{}: {}, {} tokens, {:.3f} epochs of {} tokens{}\n", escape_for_terminal(prefix),
-               counted(exposure.num_samples, "sample"), grouped(exposure.num_tokens),
-               exposure.epochs(), grouped(exposure.num_tokens_per_epoch),
-               masked_text(exposure.num_masked_tokens));
-  }
-
-  static void add_masked(Json& json, int64_t num_tokens) {
-    if (num_tokens > 0) json["masked_tokens"] = num_tokens;
-  }
-  static std::string masked_text(int64_t num_tokens) {
-    return num_tokens == 0
-               ? ""
-               : fmt::format("; {} of them without loss (--unsee)", grouped(num_tokens));
-  }
-
   // Calls use(document, what was seen of it) for each document that training draws from.
   static void for_each_document(const std::string& prefix, const SequenceExposure& exposure,
                                 const std::function<void(const Seen&)>& use) {
@@ -141,7 +125,7 @@ class InspectExposureCommand final : public Command {
     for (int64_t document = 0; document < documents.count(); ++document) {
       const auto [first, last] = documents.sequences(document);
       Seen seen{.prefix = prefix, .name = {}, .document_idx = document};
-      for (const SequenceRange& drawn : exposure.drawn.ranges()) {
+      for (const SequenceRange& drawn : exposure.drawn) {
         for (int64_t i = std::max(first, drawn.begin); i < std::min(last, drawn.end); ++i) {
           const auto at = static_cast<size_t>(i);
           seen.num_tokens += exposure.num_tokens[at];
@@ -182,21 +166,15 @@ class InspectExposureCommand final : public Command {
   }
 
   void print(const Seen& seen) const {
-    if (as_json_) {
-      Json json = {{"dataset", seen.prefix}};
-      by_ == By::kSource ? json["input"] = seen.name : json["document"] = seen.document_idx;
-      json["tokens"] = seen.num_tokens;
-      json["tokens_per_epoch"] = seen.num_tokens_there;
-      json["epochs"] = seen.times();
-      add_masked(json, seen.num_masked_tokens);
-      print_line(json);
-      return;
-    }
-    const std::string what = by_ == By::kSource ? escape_for_terminal(seen.name)
-                                                : fmt::format("document {}", seen.document_idx);
-    fmt::print("{} of {}: {} tokens, {:.3f} times {} tokens{}\n", what,
-               escape_for_terminal(seen.prefix), grouped(seen.num_tokens), seen.times(),
-               grouped(seen.num_tokens_there), masked_text(seen.num_masked_tokens));
+    Record record = {{"dataset", seen.prefix}};
+    if (by_ == By::kDataset) record["samples"] = seen.num_samples;
+    if (by_ == By::kSource) record["input"] = seen.name;
+    if (by_ == By::kDocument) record["document"] = seen.document_idx;
+    record["tokens"] = seen.num_tokens;
+    record["tokens_per_epoch"] = seen.num_tokens_there;
+    record["epochs"] = seen.times();
+    if (seen.num_masked_tokens > 0) record["masked_tokens"] = seen.num_masked_tokens;
+    print_record(format_, std::move(record), by_ == By::kDataset ? kDatasetLine : kPartLine);
   }
 
   RunOptions run_;
@@ -204,7 +182,7 @@ class InspectExposureCommand final : public Command {
   By by_ = By::kDataset;
   std::optional<int64_t> iteration_;
   int64_t num_shown_ = 20;
-  bool as_json_ = false;
+  Format format_ = Format::kText;
 };
 
 }  // namespace

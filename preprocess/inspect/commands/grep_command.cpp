@@ -16,7 +16,9 @@
 namespace weft {
 namespace {
 
-using Json = nlohmann::ordered_json;
+constexpr Layout kMatch = {
+    "sample {sample}[[, {~place}]]: document {document} of {dataset}, tokens {begin_token} to "
+    "{~end_token}, {matches#time}\n[[  from {~source}\n]]  text: {before}[{match}]{behind}\n"};
 
 // A piece of a document that holds the pattern.
 struct Match {
@@ -41,7 +43,7 @@ class InspectGrepCommand final : public Command {
     run_.declare(options);
     selection_.declare(options);
     threads_.declare(options);
-    declare_format(options, as_json_);
+    declare_format(options, format_);
   }
   void validate(OptionSet& options) const override {
     if (pattern_text_.empty())
@@ -106,38 +108,25 @@ class InspectGrepCommand final : public Command {
     num_matches_ += match.count;
     ++num_pieces_;
     const DatasetReader& reader = taken.reader(sample_idx);
-    const std::optional<SourceMap>& sources = sources_.of(reader);
-    if (as_json_) {
-      Json json = {{"sample", sample_idx}, {"split", selection_.split.name()}};
-      add_place(json, place);
-      json["dataset"] = reader.prefix().string();
-      json["document"] = match.part.document_idx;
-      json["begin_token"] = match.part.begin_token;
-      json["num_tokens"] = match.part.num_tokens;
-      add_source(json, sources, match.part.document_idx);
-      json["matches"] = match.count;
-      json["before"] = match.before;
-      json["match"] = match.text;
-      json["behind"] = match.behind;
-      print_line(json);
-      return;
-    }
-    const std::string where = describe(place);
-    fmt::print("sample {}{}{}: document {} of {}, tokens {} to {}, {}\n", sample_idx,
-               where.empty() ? "" : ", ", where, match.part.document_idx,
-               escape_for_terminal(reader.prefix().string()), match.part.begin_token,
-               match.part.begin_token + match.part.num_tokens, counted(match.count, "time"));
-    if (sources)
-      fmt::print("  from {}\n", escape_for_terminal(sources->describe(match.part.document_idx)));
-    fmt::print("  text: {}[{}]{}\n", escape_for_terminal(match.before),
-               escape_for_terminal(match.text), escape_for_terminal(match.behind));
+    Record record = {{"sample", sample_idx}, {"split", selection_.split.name()}};
+    add_place(record, place);
+    record["dataset"] = reader.prefix().string();
+    record["document"] = match.part.document_idx;
+    add_tokens(record, match.part);
+    add_source(record, sources_.of(reader), match.part.document_idx);
+    record["matches"] = match.count;
+    record["before"] = match.before;
+    record["match"] = match.text;
+    record["behind"] = match.behind;
+    print_record(format_, std::move(record), kMatch);
   }
 
   std::string pattern_text_;
   RunOptions run_;
   SampleSelection selection_;
   ThreadsOption threads_;
-  bool is_fixed_ = false, as_json_ = false;
+  bool is_fixed_ = false;
+  Format format_ = Format::kText;
   SourceMaps sources_;
   int64_t num_matches_ = 0, num_pieces_ = 0;
 };

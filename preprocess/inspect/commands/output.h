@@ -1,39 +1,34 @@
-// The commands of weft-data inspect share these parts of their output.
+// The commands of weft-data inspect share these parts of their records and messages.
 #pragma once
 
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
-#include <string>
 
-#include "indexed_dataset/base/terminal/option_set.h"
 #include "indexed_dataset/format/pair/reader.h"
 #include "indexed_dataset/format/sidecars/source_map.h"
 #include "indexed_dataset/format/sidecars/tokenizer_files.h"
+#include "preprocess/inspect/commands/record.h"
 #include "preprocess/inspect/lookup/sample_place.h"
 #include "tokenizer/vocabulary.h"
 
 namespace weft {
 
-void declare_format(OptionSet& options, bool& as_json);
-
 // As find_dataset_vocabulary(), with a message where there is none.
 std::shared_ptr<const Vocabulary> find_vocabulary(const std::filesystem::path& prefix,
                                                   const TokenizerFiles& given);
 
-void add_source(nlohmann::ordered_json& json, const std::optional<SourceMap>& sources,
-                int64_t document_idx);
-
-// "iteration 30, rank 1, micro-batch 4, slot 0", as far as it is known.
 // Tells people that an iteration behind `last_trained` is still to come. Returns true if it is;
 // nothing is known of runs that do not tell how far they have come.
 bool print_if_to_come(int64_t iteration, std::optional<int64_t> last_trained);
 
-std::string describe(const SamplePlace& place);
-// The same as members of a JSON object.
-void add_place(nlohmann::ordered_json& json, const SamplePlace& place);
+// Adds the line of the corpus that a document came from; in ~source for people.
+void add_source(Record& record, const std::optional<SourceMap>& sources, int64_t document_idx);
+// Adds iteration, rank, micro-batch and slot as far as they are known; in ~place for people.
+void add_place(Record& record, const SamplePlace& place);
+// Adds which tokens a piece has.
+void add_tokens(Record& record, const SamplePart& part);
 
 // The source maps of datasets, each opened when it is asked for.
 class SourceMaps {
@@ -43,9 +38,5 @@ class SourceMaps {
  private:
   std::map<const DatasetReader*, std::optional<SourceMap>> maps_;
 };
-
-// Documents may begin or end within a character: such bytes become U+FFFD. On a terminal everything
-// but ASCII is escaped, which is the same JSON: a terminal obeys controls beyond ASCII, too.
-void print_line(const nlohmann::ordered_json& json);
 
 }  // namespace weft

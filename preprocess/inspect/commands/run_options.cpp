@@ -110,10 +110,4 @@ std::string SplitOptions::name() const {
   return group.empty() ? split_text : split_text + " " + group;
 }
 
-std::vector<std::string> group_names(const RunSegment& segment, Split split) {
-  std::vector<std::string> names;
-  for (const Blend& blend : segment.order.blends.of(split)) names.push_back(blend.name);
-  return names;
-}
-
 }  // namespace weft

@@ -49,7 +49,4 @@ struct SplitOptions {
   std::string name() const;
 };
 
-// The splits of a run, and their groups.
-std::vector<std::string> group_names(const RunSegment& segment, Split split);
-
 }  // namespace weft

@@ -10,10 +10,9 @@
 #include <vector>
 
 #include "indexed_dataset/base/terminal/messages.h"
-#include "indexed_dataset/base/terminal/terminal_text.h"
 #include "preprocess/inspect/commands/commands.h"
 #include "preprocess/inspect/commands/run_options.h"
-#include "preprocess/inspect/commands/sample_printer.h"
+#include "preprocess/inspect/commands/sample_record.h"
 #include "preprocess/inspect/commands/sample_selection.h"
 #include "preprocess/inspect/lookup/run_readings.h"
 #include "preprocess/inspect/losses/other_visits.h"
@@ -28,7 +27,7 @@ class InspectSamplesCommand final : public Command {
   void declare(OptionSet& options) override {
     run_.declare(options);
     selection_.declare(options);
-    declare_sample_format(options, format_);
+    declare_format(options, format_, /*has_page=*/true);
     options.choice(
         "--sort", by_loss_, {{"order", false}, {"loss", true}},
         "in the order of the run; or an iteration's largest loss first, beside what is usual");
@@ -45,14 +44,14 @@ class InspectSamplesCommand final : public Command {
 
   int run(const OptionSet&) override {
     const RunTimeline run = run_.read();
-    has_several_datasets_ = dataset_names_of(run.segments()).count() > 1;
+    names_.emplace(dataset_names_of(run.segments()));
     std::vector<Stretch> selected = selection_.select(run);
     SampleSelection::tell_what_is_to_come(selected, run.last_trained());
     RunSamples samples(run, print_message);
     for (Stretch& stretch : selected)
       selection_.find_samples(samples, stretch);  // what the run does not take is refused first
-    std::vector<ByLoss>
-        by_loss;  // of each stretch; losses that are not there are refused first, too
+    // Of each stretch; losses that are not there are refused first, too.
+    std::vector<ByLoss> by_loss;
     if (by_loss_) {
       const RunLosses losses(run_.run_folder);
       for (Stretch& stretch : selected)
@@ -76,10 +75,10 @@ class InspectSamplesCommand final : public Command {
     VisitLosses visits;
   };
 
-  SamplePrinter printer_of(const TakenSamples& taken, const Stretch& stretch) const {
-    return {format_, taken, selection_.split.name(),
+  SampleRecords records_of(const TakenSamples& taken, const Stretch& stretch) const {
+    return {taken,
             run_.find_vocabulary_of(*stretch.segment, taken.dataset().dataset(0).reader().prefix()),
-            has_several_datasets_};
+            *names_};
   }
 
   ByLoss sorted_by_loss(const RunLosses& losses, RunSamples& samples, const TakenSamples& taken,
@@ -109,57 +108,59 @@ class InspectSamplesCommand final : public Command {
 
   void print_by_loss(const ByLoss& by_loss, const TakenSamples& taken,
                      const Stretch& stretch) const {
-    SamplePrinter printer = printer_of(taken, stretch);
+    SampleRecords records = records_of(taken, stretch);
     for (const JudgedBatch& batch : by_loss.batches) {
       for (const JudgedSample& sample : batch.samples) {
         const auto place = by_loss.places.find(sample.sample);
         if (place == by_loss.places.end()) continue;  // of the iteration, but not asked for
         const LossNote note = note_of(batch, sample, taken, by_loss.visits);
-        printer.print(sample.sample, place->second, &note);
+        records.print(format_, selection_.split.name(), sample.sample, place->second, &note);
       }
     }
   }
 
   static LossNote note_of(const JudgedBatch& batch, const JudgedSample& sample,
                           const TakenSamples& taken, const VisitLosses& visits) {
-    LossNote note;
-    note.text = fmt::format("loss {:.4g}", sample.loss);
-    note.json["loss"] = sample.loss;
+    LossNote note{.sample = {{"loss", sample.loss}}, .parts = {}};
     if (batch.has_usual) {
-      note.text += fmt::format(" (usual {:.4g}, z {:.1f}); the run's loss before: {:.4g}",
-                               batch.usual.median, sample.z, batch.usual_iteration_loss);
-      note.json["usual_loss"] = batch.usual.median;
-      note.json["loss_z"] = sample.z;
-      note.json["run_loss_before"] = batch.usual_iteration_loss;
+      note.sample["usual_loss"] = batch.usual.median;
+      note.sample["loss_z"] = sample.z;
+      note.sample["run_loss_before"] = batch.usual_iteration_loss;
     }
+    note.sample["~note"] = filled(
+        "loss {loss:.4g}[[ (usual {usual_loss:.4g}, z {loss_z:.1f}); the run's loss before: "
+        "{run_loss_before:.4g}]]",
+        note.sample);
     const std::string prefix = taken.reader(sample.sample).prefix().string();
     for (const SamplePart& part : taken.parts(sample.sample)) {
       const OtherVisits others = visits.of(sample.sample, prefix, part);
-      note.part_texts.push_back(others.num_samples == 0
-                                    ? "in no other sample so far"
-                                    : fmt::format("in {} so far: mean loss {:.4g}, largest {:.4g}",
-                                                  counted(others.num_samples, "other sample"),
-                                                  others.mean_loss, others.largest_loss));
-      note.part_jsons.push_back({{"other_samples", others.num_samples}});
-      if (others.num_samples == 0) continue;
-      note.part_jsons.back()["other_mean_loss"] = others.mean_loss;
-      note.part_jsons.back()["other_largest_loss"] = others.largest_loss;
+      Record& record = note.parts.emplace_back(Record{{"other_samples", others.num_samples}});
+      if (others.num_samples == 0) {
+        record["~note"] = "in no other sample so far";
+        continue;
+      }
+      record["other_mean_loss"] = others.mean_loss;
+      record["other_largest_loss"] = others.largest_loss;
+      record["~note"] = filled(
+          "in {other_samples#other sample} so far: mean loss "
+          "{other_mean_loss:.4g}, largest {other_largest_loss:.4g}",
+          record);
     }
     return note;
   }
 
   void print(const TakenSamples& taken, const Stretch& stretch) const {
-    SamplePrinter printer = printer_of(taken, stretch);
+    SampleRecords records = records_of(taken, stretch);
     PlaceFinder places(stretch);
     for (int64_t sample = stretch.first; sample < stretch.last; ++sample)
-      printer.print(sample, places.place_of(sample));
+      records.print(format_, selection_.split.name(), sample, places.place_of(sample));
   }
 
   RunOptions run_;
   SampleSelection selection_;
-  SampleFormat format_ = SampleFormat::kText;
+  Format format_ = Format::kText;
   bool by_loss_ = false;
-  bool has_several_datasets_ = false;
+  std::optional<DatasetNames> names_;  // of the run
   ThreadsOption threads_;
 };
 

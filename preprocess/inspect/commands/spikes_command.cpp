@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -12,8 +14,7 @@
 #include "indexed_dataset/base/terminal/terminal_text.h"
 #include "indexed_dataset/run_record/sample_query.h"
 #include "preprocess/inspect/commands/commands.h"
-#include "preprocess/inspect/commands/output.h"
-#include "preprocess/inspect/commands/sample_documents.h"
+#include "preprocess/inspect/commands/sample_record.h"
 #include "preprocess/inspect/lookup/run_readings.h"
 #include "preprocess/inspect/losses/run_losses.h"
 #include "preprocess/inspect/text/prefix_options.h"
@@ -21,7 +22,27 @@
 namespace weft {
 namespace {
 
-using Json = nlohmann::ordered_json;
+// An iteration, and its samples, each with its documents on one line.
+constexpr Layout kIteration = {
+    "iteration {iteration}[[: lm loss {lm_loss:.4g} (usual {usual_loss:.4g}, z {loss_z:.1f}), grad norm "
+    "{grad_norm:.4g} (usual {usual_grad_norm:.4g}, z {grad_norm_z:.1f})]]"
+    "[[{jumps!} does not jump, but has samples that stand out: lm loss {lm_loss:.4g} (usual "
+    "{usual_loss:.4g})]], samples {first_sample} to {end_sample}\n"
+    "[[  its samples are not told: {unknown}\n]]"
+    "[[  {~num_standing_out} of the {~num_samples} samples of iteration {suspects_of_iteration} stand "
+    "out at once: rather the update before it than the text is the likely cause, so no document is "
+    "named (weft-data inspect samples --run {~run} --iteration {suspects_of_iteration} --sort loss "
+    "shows the samples)\n]]"
+    "[[{~none!}  no sample stands out, nor in the iteration before (weft-data inspect samples --run "
+    "{~run} --iteration {suspects_of_iteration} --sort loss shows the largest losses)\n]]"
+    "[[{~before!}  none of its samples stands out, but these of iteration {suspects_of_iteration}, "
+    "whose update came before:\n]]"
+    "[[@samples:  sample {sample}: loss {loss:.4g}, z {z:.1f}[[, {~percent:.0f} % of the jump]]"
+    "[[@documents:[[{~is_shown!}; document {document}, tokens {begin_token} to {~end_token} of "
+    "{~length}[[, of {~dataset}]][[, {~source}]][[: {~text\"}]]]]]][[; and {~num_more} more]]\n]]"};
+constexpr Layout kDocuments = {
+    "text that stands out: [[@documents:[[{follows!}; ]]document {document}[[, of {~dataset}]]"
+    "[[, {~source}]] ({num_samples#sample}, loss up to {worst_loss:.4g})]][[; and {num_more} more]]\n"};
 
 struct SpikesOptions {
   std::string run_folder;
@@ -29,7 +50,7 @@ struct SpikesOptions {
   SpikeOptions spikes;
   ThreadsOption threads;
   int64_t first = 10, num_samples = 3;
-  bool as_json = false;
+  Format format = Format::kText;
 
   void declare(OptionSet& options) {
     options.text("--run", run_folder, "the training run's folder; the run may go on meanwhile");
@@ -42,7 +63,7 @@ struct SpikesOptions {
                     1);
     vocabulary.declare(options, "the one in the run's or the dataset's manifest");
     threads.declare(options);
-    declare_format(options, as_json);
+    declare_format(options, format);
   }
   void validate(OptionSet& options) const {
     if (run_folder.empty()) options.problem("--run is required: the folder of a training run");
@@ -50,33 +71,28 @@ struct SpikesOptions {
   }
 };
 
-// "9.81 (usual 6.02, z 38.1)"
-std::string number_text(double value, double usual, double z) {
-  return fmt::format("{:.4g} (usual {:.4g}, z {:.1f})", value, usual, z);
-}
-
-// Words for the samples of each part of a run.
-class RunDocuments {
+// The records of samples of each part of a run.
+class RunRecords {
  public:
-  RunDocuments(const RunLosses& run, const VocabularyOptions& vocabulary)
+  RunRecords(const RunLosses& run, const VocabularyOptions& vocabulary)
       : run_(run),
         samples_(run.timeline(), print_message),
         names_(dataset_names_of(run.timeline().segments())),
         vocabulary_(vocabulary) {}
 
   // Throws as RunSamples::find().
-  SampleDocuments& of_iteration(int64_t iteration) {
+  SampleRecords& of_iteration(int64_t iteration) {
     const RunSegment& segment = run_.timeline().segment_of(iteration);
     const std::string& group = find_group(segment.order.blends, Split::kTrain, "").name;
     const TakenSamples* samples = samples_.find(segment, Split::kTrain, group);
-    const auto known = documents_.find(samples);
-    if (known != documents_.end()) return known->second;
+    const auto known = records_.find(samples);
+    if (known != records_.end()) return known->second;
     const SampleOrder& data = segment.order;
     TokenizerFiles files = vocabulary_.files();
     if (files.empty()) files = gpt2_files(data.vocab_file, data.merge_file);
     auto vocabulary = find_vocabulary(samples->dataset().dataset(0).reader().prefix(), files);
-    SampleDocuments documents(*samples, std::move(vocabulary), names_);
-    return documents_.emplace(samples, std::move(documents)).first->second;
+    SampleRecords records(*samples, std::move(vocabulary), names_);
+    return records_.emplace(samples, std::move(records)).first->second;
   }
 
  private:
@@ -84,15 +100,68 @@ class RunDocuments {
   RunSamples samples_;
   DatasetNames names_;
   const VocabularyOptions& vocabulary_;
-  std::map<const TakenSamples*, SampleDocuments> documents_;
+  std::map<const TakenSamples*, SampleRecords> records_;
 };
 
-// A jump and what is known about its samples.
-struct Finding {
-  Spike spike;
-  std::optional<Suspects> suspects;
-  std::string unknown;  // why there are none
-};
+using Document = std::pair<std::string, int64_t>;  // dataset, number
+
+// Returns the record of the document in most of these samples, with its "dataset"; of several the
+// one that is longest in one of them.
+Record commonest_of(const std::map<int64_t, Record>& samples) {
+  std::map<Document, int64_t> counts;
+  for (const auto& [sample_idx, sample] : samples) {
+    for (const Record& document : sample["documents"])
+      ++counts[{sample["dataset"], document["document"]}];
+  }
+  Record commonest;
+  int64_t largest = 0;
+  for (const auto& [sample_idx, sample] : samples) {
+    for (const Record& document : sample["documents"]) {
+      const int64_t count = counts[{sample["dataset"], document["document"]}];
+      if (count <= largest) continue;
+      commonest = document;
+      commonest["dataset"] = sample["dataset"];
+      largest = count;
+    }
+  }
+  return commonest;
+}
+
+// Prints one line for the fewest documents that all of these samples have in common, by the greedy
+// rule: the one in most of them, then the one in most of the rest. A harmless neighbour in a sample
+// is left out.
+void print_documents(std::map<int64_t, Record> rest) {
+  Record named = Record::array();
+  while (!rest.empty()) {
+    Record document = commonest_of(rest);
+    int64_t num_samples = 0;
+    double worst_loss = 0;
+    std::erase_if(rest, [&](const auto& entry) {
+      const Record& sample = entry.second;
+      const bool holds_it = sample["dataset"] == document["dataset"] &&
+                            std::ranges::any_of(sample["documents"], [&](const Record& other) {
+                              return other["document"] == document["document"];
+                            });
+      if (!holds_it) return false;
+      ++num_samples;
+      worst_loss = std::max(worst_loss, sample["loss"].get<double>());
+      return true;
+    });
+    document["num_samples"] = num_samples;
+    document["worst_loss"] = worst_loss;
+    named.push_back(std::move(document));
+  }
+  if (named.empty()) return;
+  constexpr size_t kMostNamed = 5;
+  Record record;
+  if (named.size() > kMostNamed) {
+    record["num_more"] = named.size() - kMostNamed;
+    named.erase(named.begin() + kMostNamed, named.end());
+  }
+  for (size_t i = 1; i < named.size(); ++i) named[i]["follows"] = true;
+  record["documents"] = std::move(named);
+  print_record(Format::kText, std::move(record), kDocuments);
+}
 
 class InspectSpikesCommand final : public Command {
  public:
@@ -105,18 +174,20 @@ class InspectSpikesCommand final : public Command {
 
   int run(const OptionSet&) override {
     const RunLosses run(options_.run_folder);
-    RunDocuments documents(run, options_.vocabulary);
+    RunRecords records(run, options_.vocabulary);
     const std::vector<Spike> spikes =
         find_spikes(run.steps(), options_.spikes, options_.threads.resolved());
     print_counts(std::ssize(run.steps()), std::ssize(spikes));
-    ExitCode code = ExitCode::kDone;
-    std::vector<Finding> findings;
+    std::vector<Record> jumps;
     for (int64_t i = 0; i < std::min(std::ssize(spikes), options_.first); ++i)
-      findings.push_back(finding_of(run, documents, spikes[static_cast<size_t>(i)], code));
-    if (!options_.as_json) print_documents(documents, findings);
-    for (const Finding& finding : findings)
-      options_.as_json ? print_json(documents, finding) : print_text(documents, finding);
-    return static_cast<int>(code);
+      jumps.push_back(record_of(run, records, spikes[static_cast<size_t>(i)]));
+    if (options_.format == Format::kText) print_documents(samples_of(jumps));
+    for (Record& jump : jumps) print_record(options_.format, std::move(jump), kIteration);
+    std::fflush(stdout);  // the search for other samples may take a while
+    std::set<int64_t> told;
+    for (const Spike& spike : spikes) told.insert(spike.step.iteration);
+    print_others(run, records, told);
+    return static_cast<int>(code_);
   }
 
  private:
@@ -134,163 +205,102 @@ class InspectSpikesCommand final : public Command {
                         : ""));
   }
 
-  // A jump about which something cannot be known does not hide the others: `code` gets its exit
-  // code.
-  Finding finding_of(const RunLosses& run, RunDocuments& documents, const Spike& spike,
-                     ExitCode& code) const {
-    Finding finding{.spike = spike, .suspects = {}, .unknown = {}};
+  // Returns the samples in these records by their numbers.
+  static std::map<int64_t, Record> samples_of(const std::vector<Record>& jumps) {
+    std::map<int64_t, Record> samples;
+    for (const Record& jump : jumps) {
+      for (const Record& sample : jump.value("samples", Record::array()))
+        samples[sample["sample"]] = sample;
+    }
+    return samples;
+  }
+
+  // A jump about which something cannot be known does not hide the others: code_ gets its exit
+  // code. Numbers that are not finite become null in JSON.
+  Record record_of(const RunLosses& run, RunRecords& records, const Spike& spike) {
+    const LoggedStep& step = spike.step;
+    Record record = {
+        {"iteration", step.iteration},         {"first_sample", step.first_sample()},
+        {"end_sample", step.consumed_samples}, {"lm_loss", step.lm_loss},
+        {"usual_loss", spike.usual_loss},      {"loss_z", spike.loss_z},
+        {"grad_norm", step.grad_norm},         {"usual_grad_norm", spike.usual_grad_norm},
+        {"grad_norm_z", spike.grad_norm_z},    {"~run", options_.run_folder}};
     try {
-      finding.suspects = run.suspects_of(spike.step.iteration, options_.spikes);
-      documents.of_iteration(finding.suspects->iteration);
+      const Suspects suspects = run.suspects_of(step.iteration, options_.spikes);
+      Record samples = Record::array();
+      // The documents of others are not named, as --unsee would mask all that are.
+      if (!suspects.is_unstable) samples = samples_in(records, suspects, kStandsOut);
+      record["suspects_of_iteration"] = suspects.iteration;
+      record["suspects_stand_out"] = suspects.stand_out;
+      if (suspects.is_unstable) {
+        record["likely_cause"] = "update";
+        record["~num_standing_out"] = suspects.batch.num_standing_out();
+        record["~num_samples"] = suspects.batch.samples.size();
+      } else if (!suspects.stand_out) {
+        record["~none"] = true;
+      } else if (suspects.iteration != step.iteration) {
+        record["~before"] = true;
+      }
+      record["samples"] = std::move(samples);
     } catch (const LossesNotKept& error) {
-      finding.unknown = error.what();
+      record["unknown"] = error.what();
     } catch (const std::exception& error) {
-      code = exit_code_for(error);
-      finding.suspects.reset();
-      finding.unknown = error.what();
+      code_ = exit_code_for(error);
+      record["unknown"] = error.what();
     }
-    return finding;
+    return record;
   }
 
-  // Returns the samples that stand out. The documents of others are not named, as --unsee would
-  // mask all that are.
-  std::vector<JudgedSample> shown_of(const Suspects& suspects) const {
-    std::vector<JudgedSample> shown;
-    if (!suspects.stand_out) return shown;
+  // Returns records of the samples that stand out by `least`, with their documents.
+  Record samples_in(RunRecords& records, const Suspects& suspects, double least) const {
+    SampleRecords& of_run = records.of_iteration(suspects.iteration);
+    Record samples = Record::array();
     for (const JudgedSample& sample : suspects.batch.samples) {
-      if (std::ssize(shown) == options_.num_samples || sample.z < kStandsOut) break;
-      shown.push_back(sample);
-    }
-    return shown;
-  }
-
-  using DocumentsBySample = std::map<int64_t, std::vector<SampleDocuments::Document>>;
-
-  // One line for the fewest documents that all samples which stand out have in common, by the
-  // greedy rule: the one in most of them, then the one in most of the rest. A harmless neighbour in
-  // a sample is left out.
-  void print_documents(RunDocuments& run, const std::vector<Finding>& findings) const {
-    std::map<int64_t, double> losses;  // by sample
-    DocumentsBySample rest;
-    for (const Finding& finding : findings) {
-      if (!finding.suspects || !finding.suspects->stand_out) continue;
-      SampleDocuments& documents = run.of_iteration(finding.suspects->iteration);
-      for (const JudgedSample& sample : shown_of(*finding.suspects)) {
-        losses[sample.sample] = sample.loss;
-        rest[sample.sample] = documents.documents_of(sample.sample);
+      if (!suspects.stand_out || std::ssize(samples) == options_.num_samples ||
+          !sample.stands_out(least))
+        break;
+      Record& record = samples.emplace_back(
+          Record{{"sample", sample.sample}, {"loss", sample.loss}, {"z", sample.z}});
+      if (sample.share) {
+        record["share"] = *sample.share;
+        record["~percent"] = 100 * *sample.share;
       }
+      of_run.add_documents(record, sample.sample);
     }
-    std::vector<std::string> named;
-    while (!rest.empty()) {
-      const SampleDocuments::Document document = commonest_of(rest);
-      int64_t num_samples = 0;
-      double worst_loss = 0;
-      std::erase_if(rest, [&](const auto& sample) {
-        const auto& [sample_idx, documents] = sample;
-        if (std::find(documents.begin(), documents.end(), document) == documents.end())
-          return false;
-        ++num_samples;
-        worst_loss = std::max(worst_loss, losses.at(sample_idx));
-        return true;
-      });
-      named.push_back(fmt::format("{} ({}, loss up to {:.4g})", document.text,
-                                  counted(num_samples, "sample"), worst_loss));
-    }
-    constexpr size_t kMostNamed = 5;
-    const size_t num_more = named.size() - std::min(named.size(), kMostNamed);
-    named.resize(named.size() - num_more);
-    if (num_more > 0) named.push_back(fmt::format("and {} more", num_more));
-    if (!named.empty()) fmt::print("text that stands out: {}\n", fmt::join(named, "; "));
+    return samples;
   }
 
-  // Returns the document in most of the samples; of several the one that is longest in one of them.
-  static SampleDocuments::Document commonest_of(const DocumentsBySample& samples) {
-    std::map<std::pair<std::string, int64_t>, int64_t> counts;
-    for (const auto& [sample_idx, documents] : samples) {
-      for (const SampleDocuments::Document& document : documents)
-        ++counts[{document.prefix, document.document_idx}];
+  // Prints samples that stand out although their iteration does not jump.
+  void print_others(const RunLosses& run, RunRecords& records, const std::set<int64_t>& told) {
+    const std::vector<Suspects> others = run.standing_out(
+        options_.spikes, told, options_.threads.resolved(), [this](const std::exception& error) {
+          code_ = exit_code_for(error);
+          print_message(fmt::format("not all samples were looked at: {}", error.what()));
+        });
+    if (others.empty()) return;
+    print_message(
+        fmt::format("{} without a jump {} samples that stand out{}",
+                    counted(std::ssize(others), "iteration"), others.size() == 1 ? "has" : "have",
+                    std::ssize(others) > options_.first
+                        ? fmt::format("; the {} largest are shown (--first)", options_.first)
+                        : ""));
+    for (int64_t i = 0; i < std::min(std::ssize(others), options_.first); ++i) {
+      const Suspects& suspects = others[static_cast<size_t>(i)];
+      const LoggedStep& step = *run.find_step(suspects.iteration);
+      print_record(options_.format,
+                   {{"iteration", step.iteration},
+                    {"jumps", false},
+                    {"first_sample", step.first_sample()},
+                    {"end_sample", step.consumed_samples},
+                    {"lm_loss", step.lm_loss},
+                    {"usual_loss", suspects.batch.usual_iteration_loss},
+                    {"samples", samples_in(records, suspects, options_.spikes.threshold)}},
+                   kIteration);
     }
-    const SampleDocuments::Document* commonest = nullptr;
-    int64_t largest = 0;
-    for (const auto& [sample_idx, documents] : samples) {
-      for (const SampleDocuments::Document& document : documents) {
-        const int64_t count = counts[{document.prefix, document.document_idx}];
-        if (count <= largest) continue;
-        commonest = &document;
-        largest = count;
-      }
-    }
-    return *commonest;
-  }
-
-  void print_text(RunDocuments& run, const Finding& finding) const {
-    print_numbers(finding.spike);
-    if (!finding.suspects) {
-      fmt::print("  its samples are not told: {}\n", escape_for_terminal(finding.unknown));
-      return;
-    }
-    const Suspects& suspects = *finding.suspects;
-    if (!suspects.stand_out) {
-      fmt::print(
-          "  no sample stands out, nor in the iteration before (weft-data inspect samples --run {} "
-          "--iteration {} --sort loss shows the largest losses)\n",
-          escape_for_terminal(options_.run_folder), suspects.iteration);
-    } else if (suspects.iteration != finding.spike.step.iteration) {
-      fmt::print(
-          "  none of its samples stands out, but these of iteration {}, whose update came "
-          "before:\n",
-          suspects.iteration);
-    }
-    SampleDocuments& documents = run.of_iteration(suspects.iteration);
-    for (const JudgedSample& sample : shown_of(suspects))
-      fmt::print("  {}; {}\n", text_of(sample), documents.line_of(sample.sample));
-  }
-
-  void print_json(RunDocuments& run, const Finding& finding) const {
-    Json json = json_of(finding.spike);
-    if (!finding.suspects) {
-      json["unknown"] = finding.unknown;
-      return print_line(json);
-    }
-    json["suspects_of_iteration"] = finding.suspects->iteration;
-    json["suspects_stand_out"] = finding.suspects->stand_out;
-    json["samples"] = Json::array();
-    for (const JudgedSample& sample : shown_of(*finding.suspects)) {
-      json["samples"].push_back(json_of(sample));
-      run.of_iteration(finding.suspects->iteration).add_to(json["samples"].back(), sample.sample);
-    }
-    print_line(json);
-  }
-
-  static std::string text_of(const JudgedSample& sample) {
-    std::string text =
-        fmt::format("sample {}: loss {:.4g}, z {:.1f}", sample.sample, sample.loss, sample.z);
-    if (sample.share) text += fmt::format(", {:.0f} % of the jump", 100 * *sample.share);
-    return text;
-  }
-  static Json json_of(const JudgedSample& sample) {
-    Json json = {{"sample", sample.sample}, {"loss", sample.loss}, {"z", sample.z}};
-    if (sample.share) json["share"] = *sample.share;
-    return json;
-  }
-  static void print_numbers(const Spike& spike) {
-    const LoggedStep& step = spike.step;
-    fmt::print("iteration {}: lm loss {}, grad norm {}, samples {} to {}\n", step.iteration,
-               number_text(step.lm_loss, spike.usual_loss, spike.loss_z),
-               number_text(step.grad_norm, spike.usual_grad_norm, spike.grad_norm_z),
-               step.first_sample(), step.consumed_samples);
-  }
-  // Numbers that are not finite become null.
-  static Json json_of(const Spike& spike) {
-    const LoggedStep& step = spike.step;
-    return {{"iteration", step.iteration},         {"first_sample", step.first_sample()},
-            {"end_sample", step.consumed_samples}, {"lm_loss", step.lm_loss},
-            {"usual_loss", spike.usual_loss},      {"loss_z", spike.loss_z},
-            {"grad_norm", step.grad_norm},         {"usual_grad_norm", spike.usual_grad_norm},
-            {"grad_norm_z", spike.grad_norm_z}};
   }
 
   SpikesOptions options_;
+  ExitCode code_ = ExitCode::kDone;
 };
 
 }  // namespace

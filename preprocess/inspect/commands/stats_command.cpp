@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <mutex>
+#include <stdexcept>
 
 #include "indexed_dataset/base/terminal/messages.h"
 #include "indexed_dataset/base/terminal/terminal_text.h"
@@ -20,7 +20,12 @@
 namespace weft {
 namespace {
 
-using Json = nlohmann::ordered_json;
+constexpr Layout kSuspect = {
+    "score {score:.1f} by {measure}: document {document} of {dataset}, {num_tokens#token} in "
+    "{num_pieces#piece}\n[[  from {~source}\n]]"
+    "  worst in sample {sample}[[, {~place}]], tokens {begin_token} to {~end_token}\n"
+    "  repeated characters {repeated_characters%}, repeated tokens {repeated_tokens%}, compressed to "
+    "{compressed_share%}, {bits_per_token:.1f} bits a token\n  text: {text}\n"};
 
 // Lends each caller an object that no other thread uses meanwhile.
 template <typename T>
@@ -58,12 +63,9 @@ class InspectStatsCommand final : public Command {
   void declare(OptionSet& options) override {
     run_.declare(options);
     selection_.declare(options);
-    options.integer(
-        "--top", num_shown_,
-        "how many documents are shown, most suspicious first; memory grows with it, not with the range",
-        1);
+    options.integer("--top", num_shown_, "how many documents are shown, most suspicious first", 1);
     threads_.declare(options);
-    declare_format(options, as_json_);
+    declare_format(options, format_);
   }
   void validate(OptionSet& options) const override {
     run_.validate(options, selection_.needs_batch());
@@ -83,174 +85,130 @@ class InspectStatsCommand final : public Command {
         *stretches.front().segment, datasets.front()->dataset().dataset(0).reader().prefix());
     if (!vocabulary) throw std::runtime_error("texts are rated with the dataset's vocabulary");
     const std::vector<float> bits = count_tokens(stretches, datasets);
-    std::vector<Suspect> suspects = find_suspects(stretches, datasets, *vocabulary, bits);
-    count_pieces(stretches, datasets, suspects);
-    for (const Suspect& suspect : suspects)
-      as_json_ ? print_json(suspect, *vocabulary) : print_text(suspect, *vocabulary);
+    const std::vector<MeasuredPiece> pieces = measure(stretches, datasets, *vocabulary, bits);
+    print_message(fmt::format(
+        "{} of at least {} tokens in {}; documents with the most suspicious ones:",
+        counted(std::ssize(pieces), "piece"), kMinRatedPieceTokens, selection_.description()));
+    for (const Suspect& suspect : rank_documents(pieces, num_shown_)) {
+      const auto at = static_cast<size_t>(suspect.worst.stretch_idx);
+      const SamplePlace place = PlaceFinder(stretches[at]).place_of(suspect.worst.sample_idx);
+      print(suspect, place, datasets[at]->reader(suspect.worst.sample_idx), *vocabulary);
+    }
     return 0;
   }
 
  private:
+  // Counts the tokens of the range. Refuses one whose pieces would take more memory than anybody
+  // expects of a look.
   std::vector<float> count_tokens(const std::vector<Stretch>& stretches,
                                   const std::vector<const TakenSamples*>& datasets) {
+    constexpr int64_t kMostPieces = 4'000'000;  // 320 MB
     Pool<TokenCounts> pool;
+    int64_t num_pieces = 0;
     for (size_t i = 0; i < stretches.size(); ++i) {
       walk_samples(
           stretches[i].first, stretches[i].last, threads_.resolved(),
           [&](int64_t sample) {
             return pool.with([] { return std::make_unique<TokenCounts>(); },
                              [&](TokenCounts& counts) {
-                               for_each_piece_of(
-                                   *datasets[i], sample,
-                                   [&](const SamplePart&, auto ids) { counts.add(ids); });
-                               return true;
+                               int64_t num_rated = 0;
+                               for_each_piece_of(*datasets[i], sample,
+                                                 [&](const SamplePart& part, auto ids) {
+                                                   counts.add(ids);
+                                                   num_rated += is_rated(part) ? 1 : 0;
+                                                 });
+                               return num_rated;
                              });
           },
-          [](int64_t, bool) {});
+          [&](int64_t, int64_t num_rated) {
+            num_pieces += num_rated;
+            if (num_pieces <= kMostPieces) return;
+            throw std::invalid_argument(fmt::format(
+                "{} hold more than {} pieces of documents: stats compares the texts of a shorter "
+                "range, such as the iterations before a spike",
+                selection_.description(), grouped(kMostPieces)));
+          });
     }
     TokenCounts total;
     for (const auto& counts : pool.all()) total.merge(*counts);
     return total.bits();
   }
 
-  std::vector<Suspect> find_suspects(const std::vector<Stretch>& stretches,
+  static bool is_rated(const SamplePart& part) { return part.num_tokens >= kMinRatedPieceTokens; }
+
+  // Returns all pieces that are long enough, in the order of the run.
+  std::vector<MeasuredPiece> measure(const std::vector<Stretch>& stretches,
                                      const std::vector<const TakenSamples*>& datasets,
                                      const Vocabulary& vocabulary, const std::vector<float>& bits) {
-    MeasureHistograms histograms;
-    SuspectSearch search(num_shown_);
+    std::vector<MeasuredPiece> all;
+    const TokenTexts texts(vocabulary);
     Pool<TextMeter> pool;
     for (size_t i = 0; i < stretches.size(); ++i) {
-      PlaceFinder places(stretches[i]);
+      const auto measure_sample = [&](int64_t sample, TextMeter& meter) {
+        std::vector<MeasuredPiece> pieces;
+        const int64_t dataset_idx = names_->idx_of(datasets[i]->reader(sample).prefix().string());
+        for_each_piece_of(*datasets[i], sample,
+                          [&](const SamplePart& part, std::span<const int32_t> ids) {
+                            if (!is_rated(part)) return;
+                            pieces.push_back({.stretch_idx = static_cast<int32_t>(i),
+                                              .dataset_idx = static_cast<int32_t>(dataset_idx),
+                                              .sample_idx = sample,
+                                              .part = part,
+                                              .measures = meter.measure(ids)});
+                          });
+        return pieces;
+      };
       walk_samples(
           stretches[i].first, stretches[i].last, threads_.resolved(),
           [&](int64_t sample) {
-            return pool.with(
-                [&] { return std::make_unique<TextMeter>(vocabulary, bits); },
-                [&](TextMeter& meter) { return measure_sample(*datasets[i], sample, meter); });
+            return pool.with([&] { return std::make_unique<TextMeter>(vocabulary, texts, bits); },
+                             [&](TextMeter& meter) { return measure_sample(sample, meter); });
           },
-          [&](int64_t sample, std::vector<MeasuredPiece> pieces) {
-            const SamplePlace place = places.place_of(sample);
-            for (MeasuredPiece& piece : pieces) {
-              piece.place = place;
-              histograms.add(piece.measures);
-              search.add(piece);
-            }
+          [&](int64_t, const std::vector<MeasuredPiece>& pieces) {
+            all.insert(all.end(), pieces.begin(), pieces.end());
           });
     }
-    print_message(fmt::format(
-        "{} of at least {} tokens in {}; documents with the most suspicious ones:",
-        counted(histograms.num_pieces(), "piece"), kMinRatedPieceTokens, selection_.description()));
-    return search.ranked(AnomalyScale(histograms));
+    return all;
   }
 
-  std::vector<MeasuredPiece> measure_sample(const TakenSamples& samples, int64_t sample_idx,
-                                            TextMeter& meter) const {
-    std::vector<MeasuredPiece> pieces;
-    const DatasetReader& reader = samples.reader(sample_idx);
-    const int64_t dataset_idx = names_->idx_of(reader.prefix().string());
-    for_each_piece_of(samples, sample_idx,
-                      [&](const SamplePart& part, std::span<const int32_t> ids) {
-                        if (part.num_tokens < kMinRatedPieceTokens) return;
-                        pieces.push_back({.reader = &reader,
-                                          .dataset_idx = dataset_idx,
-                                          .sample_idx = sample_idx,
-                                          .place = {},
-                                          .part = part,
-                                          .measures = meter.measure(ids)});
-                      });
-    return pieces;
-  }
-
-  // Counts the pieces of these documents in the range. It reads no tokens, so that it takes a small
-  // part of the time of measuring.
-  void count_pieces(const std::vector<Stretch>& stretches,
-                    const std::vector<const TakenSamples*>& datasets,
-                    std::vector<Suspect>& suspects) {
-    std::map<std::pair<int64_t, int64_t>, Suspect*> by_document;
-    for (Suspect& suspect : suspects)
-      by_document[{suspect.worst.dataset_idx, suspect.worst.part.document_idx}] = &suspect;
-    for (size_t i = 0; i < stretches.size(); ++i) {
-      walk_samples(
-          stretches[i].first, stretches[i].last, threads_.resolved(),
-          [&](int64_t sample) {
-            std::vector<std::pair<Suspect*, int64_t>> found;
-            const int64_t dataset_idx =
-                names_->idx_of(datasets[i]->reader(sample).prefix().string());
-            for (const SamplePart& part : datasets[i]->parts(sample)) {
-              const auto suspect = by_document.find({dataset_idx, part.document_idx});
-              if (suspect != by_document.end() && part.num_tokens >= kMinRatedPieceTokens)
-                found.emplace_back(suspect->second, part.num_tokens);
-            }
-            return found;
-          },
-          [](int64_t, const auto& found) {
-            for (const auto& [suspect, num_tokens] : found) {
-              ++suspect->num_pieces;
-              suspect->num_tokens += num_tokens;
-            }
-          });
-    }
-  }
-
-  // The beginning of the worst piece.
-  static std::string excerpt(const Suspect& suspect, const Vocabulary& vocabulary) {
+  // Returns the beginning of a piece.
+  static std::string excerpt(const DatasetReader& reader, const SamplePart& part,
+                             const Vocabulary& vocabulary) {
     constexpr int64_t kMaxTokens = 100;
     constexpr size_t kMaxBytes = 100;
-    const SamplePart& part = suspect.worst.part;
     std::vector<int32_t> ids(static_cast<size_t>(std::min(part.num_tokens, kMaxTokens)));
-    suspect.worst.reader->copy_tokens(part.sequence_idx, part.begin_token, std::ssize(ids),
-                                      ids.data());
-    const std::string text = decode_ids(ids, vocabulary);
-    return std::string(beginning_of(text, kMaxBytes));
+    reader.copy_tokens(part.sequence_idx, part.begin_token, std::ssize(ids), ids.data());
+    return std::string(beginning_of(decode_ids(ids, vocabulary), kMaxBytes));
   }
 
-  void print_text(const Suspect& suspect, const Vocabulary& vocabulary) {
-    const SamplePart& part = suspect.worst.part;
-    const std::optional<SourceMap>& sources = sources_.of(*suspect.worst.reader);
-    const Measures& measures = suspect.worst.measures;
-    const std::string where = describe(suspect.worst.place);
-    fmt::print("score {:.1f} by {}: document {} of {}, {} in {}\n", suspect.score.value,
-               kMeasureNames[suspect.score.measure], part.document_idx,
-               escape_for_terminal(names_->prefix(suspect.worst.dataset_idx)),
-               counted(suspect.num_tokens, "token"), counted(suspect.num_pieces, "piece"));
-    if (sources)
-      fmt::print("  from {}\n", escape_for_terminal(sources->describe(part.document_idx)));
-    fmt::print("  worst in sample {}{}{}, tokens {} to {}\n", suspect.worst.sample_idx,
-               where.empty() ? "" : ", ", where, part.begin_token,
-               part.begin_token + part.num_tokens);
-    fmt::print(
-        "  repeated characters {}, repeated tokens {}, compressed to {}, {:.1f} bits a token\n",
-        percent(measures[kRepeatedCharacters]), percent(measures[kRepeatedTokens]),
-        percent(measures[kCompressedSize]), measures[kRarity]);
-    fmt::print("  text: {}\n", escape_for_terminal(excerpt(suspect, vocabulary)));
-  }
-
-  void print_json(const Suspect& suspect, const Vocabulary& vocabulary) {
+  void print(const Suspect& suspect, const SamplePlace& place, const DatasetReader& reader,
+             const Vocabulary& vocabulary) {
     const SamplePart& part = suspect.worst.part;
     const Measures& measures = suspect.worst.measures;
-    Json json = {{"score", suspect.score.value},
-                 {"measure", kMeasureNames[suspect.score.measure]},
-                 {"dataset", names_->prefix(suspect.worst.dataset_idx)},
-                 {"document", part.document_idx},
-                 {"num_tokens", suspect.num_tokens},
-                 {"num_pieces", suspect.num_pieces}};
-    add_source(json, sources_.of(*suspect.worst.reader), part.document_idx);
-    json["sample"] = suspect.worst.sample_idx;
-    add_place(json, suspect.worst.place);
-    json["begin_token"] = part.begin_token;
-    json["repeated_characters"] = measures[kRepeatedCharacters];
-    json["repeated_tokens"] = measures[kRepeatedTokens];
-    json["compressed_share"] = measures[kCompressedSize];
-    json["bits_per_token"] = measures[kRarity];
-    json["text"] = excerpt(suspect, vocabulary);
-    print_line(json);
+    Record record = {{"score", suspect.score.value},
+                     {"measure", kMeasureNames[suspect.score.measure]},
+                     {"dataset", names_->prefix(suspect.worst.dataset_idx)},
+                     {"document", part.document_idx},
+                     {"num_tokens", suspect.num_tokens},
+                     {"num_pieces", suspect.num_pieces}};
+    add_source(record, sources_.of(reader), part.document_idx);
+    record["sample"] = suspect.worst.sample_idx;
+    add_place(record, place);
+    record["begin_token"] = part.begin_token;
+    record["~end_token"] = part.begin_token + part.num_tokens;
+    record["repeated_characters"] = measures[kRepeatedCharacters];
+    record["repeated_tokens"] = measures[kRepeatedTokens];
+    record["compressed_share"] = measures[kCompressedSize];
+    record["bits_per_token"] = measures[kRarity];
+    record["text"] = excerpt(reader, part, vocabulary);
+    print_record(format_, std::move(record), kSuspect);
   }
 
   RunOptions run_;
   SampleSelection selection_;
   ThreadsOption threads_;
   int64_t num_shown_ = 20;
-  bool as_json_ = false;
+  Format format_ = Format::kText;
   SourceMaps sources_;
   std::optional<DatasetNames> names_;  // of the run
 };

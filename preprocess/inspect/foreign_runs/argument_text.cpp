@@ -105,8 +105,7 @@ std::optional<Arguments> find_banner(std::string_view text) {
   return arguments;
 }
 
-}  // namespace
-
+// Returns the words of a command line, as a shell divides them. Refuses what a shell would replace.
 Values shell_words(std::string_view text) {
   Values words;
   std::string word;
@@ -151,8 +150,6 @@ Values shell_words(std::string_view text) {
   end_word();
   return words;
 }
-
-namespace {
 
 // "--seed 43" and "--seed=43"; words before the first flag are a program and its launcher.
 Arguments arguments_of_words(const Values& words) {

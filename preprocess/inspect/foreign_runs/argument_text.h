@@ -17,10 +17,6 @@ using Arguments = std::map<std::string, std::vector<std::string>>;
 // aml_data_download_path before them. Throws std::invalid_argument in words of --megatron-args.
 Arguments parse_argument_text(std::string_view text);
 
-// Returns the words of a command line, as a shell divides them. Throws as above for what a shell
-// would replace.
-std::vector<std::string> shell_words(std::string_view text);
-
 // Reads a Python value as it is printed: None, True, 43, text, or ['0.4', '/data/a']. Throws as
 // above for a list without its end.
 std::vector<std::string> python_values(std::string_view text);

@@ -27,36 +27,25 @@ void for_each_sample(const Stretch& stretch, int num_threads, const Use& use) {
   });
 }
 
-SequenceRange range_of(const GptDataset& dataset) {
-  const auto drawn = dataset.index().document_index;
-  const auto [least, most] = std::minmax_element(drawn.begin(), drawn.end());
-  return {.begin = *least, .end = *most + 1};
-}
-
 void add(int64_t& sum, int64_t value) {
   std::atomic_ref(sum).fetch_add(value, std::memory_order_relaxed);
 }
 
-}  // namespace
-
-void DrawnSequences::add(const SequenceRange& range) {
-  SequenceRange all = range;
-  std::erase_if(ranges_, [&](const SequenceRange& other) {
-    if (other.end < all.begin || all.end < other.begin) return false;
-    all = {.begin = std::min(all.begin, other.begin), .end = std::max(all.end, other.end)};
-    return true;
-  });
-  const auto behind = std::find_if(ranges_.begin(), ranges_.end(), [&](const SequenceRange& other) {
-    return other.begin > all.begin;
-  });
-  ranges_.insert(behind, all);
+// Adds the sequences that training draws from.
+void add_drawn(const GptDataset& dataset, std::vector<SequenceRange>& drawn) {
+  const auto sequences = dataset.index().document_index;
+  const auto [least, most] = std::minmax_element(sequences.begin(), sequences.end());
+  drawn.push_back({.begin = *least, .end = *most + 1});
+  drawn = merged(std::move(drawn));
 }
+
+}  // namespace
 
 std::map<std::string, DatasetExposure> exposure_of_datasets(RunSamples& samples,
                                                             const std::vector<Stretch>& stretches,
                                                             int num_threads) {
   std::map<std::string, DatasetExposure> exposures;
-  std::map<std::string, DrawnSequences> drawn;
+  std::map<std::string, std::vector<SequenceRange>> drawn;
   const DatasetNames names = dataset_names_of(samples.run().segments());
   for (const Stretch& stretch : stretches) {
     const TakenSamples& taken = training_samples(samples, stretch);
@@ -89,10 +78,9 @@ std::map<std::string, DatasetExposure> exposure_of_datasets(RunSamples& samples,
       exposure.num_samples += counts[static_cast<size_t>(i)];
       exposure.num_tokens += tokens[static_cast<size_t>(i)];
       exposure.num_masked_tokens += masked[static_cast<size_t>(i)];
-      DrawnSequences& sequences = drawn[prefix];
-      sequences.add(range_of(part));
+      add_drawn(part, drawn[prefix]);
       exposure.num_tokens_per_epoch = 0;
-      for (const SequenceRange& range : sequences.ranges())
+      for (const SequenceRange& range : drawn[prefix])
         exposure.num_tokens_per_epoch += sum_tokens(part.reader().lengths(), range);
     }
   }
@@ -116,7 +104,7 @@ std::map<std::string, SequenceExposure> exposure_of_sequences(RunSamples& sample
         exposure.reader = std::make_shared<DatasetReader>(part.reader().prefix());
         exposure.num_tokens.resize(static_cast<size_t>(exposure.reader->num_sequences()));
       }
-      exposure.drawn.add(range_of(part));
+      add_drawn(part, exposure.drawn);
       if (taken.unseen()) exposure.num_masked_tokens.resize(exposure.num_tokens.size());
     }
     for_each_sample(stretch, num_threads, [&](int64_t sample) {

@@ -14,18 +14,6 @@
 
 namespace weft {
 
-// Sequences of a dataset that training draws from: several ranges where a blend has several shares
-// of one prefix, or a run was resumed with another --split.
-class DrawnSequences {
- public:
-  void add(const SequenceRange& range);
-  // Ascending; none touches another.
-  const std::vector<SequenceRange>& ranges() const { return ranges_; }
-
- private:
-  std::vector<SequenceRange> ranges_;
-};
-
 struct DatasetExposure {
   int64_t num_samples = 0, num_tokens = 0;
   int64_t num_masked_tokens = 0;     // of these, those without loss (--unsee)
@@ -50,7 +38,9 @@ struct SequenceExposure {
   std::shared_ptr<const DatasetReader> reader;
   std::vector<int64_t> num_tokens;
   std::vector<int64_t> num_masked_tokens;  // of these, those without loss; empty without --unsee
-  DrawnSequences drawn;
+  // The sequences that training draws from: several ranges where a blend has several shares of one
+  // prefix, or a run was resumed with another --split.
+  std::vector<SequenceRange> drawn;
 };
 
 // By the prefix of the dataset as above. Looks at every sample, on several threads.

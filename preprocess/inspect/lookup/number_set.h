@@ -1,10 +1,12 @@
 // A set of numbers that is searched for in long arrays.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "indexed_dataset/base/process/parallel_for.h"
@@ -57,5 +59,19 @@ class NumberSet {
   std::array<uint64_t, kFilterBits / 64> filter_{};
   std::vector<uint64_t> bits_;
 };
+
+inline NumberSet::NumberSet(std::vector<int64_t> numbers) : numbers_(std::move(numbers)) {
+  if (numbers_.empty()) return;
+  std::sort(numbers_.begin(), numbers_.end());
+  numbers_.erase(std::unique(numbers_.begin(), numbers_.end()), numbers_.end());
+  least_ = static_cast<uint64_t>(numbers_.front());
+  width_ = static_cast<uint64_t>(numbers_.back()) - least_;
+  bits_.resize(width_ / 64 + 1);
+  for (const int64_t number : numbers_) {
+    const uint64_t at = static_cast<uint64_t>(number) - least_, low = at % kFilterBits;
+    filter_[low / 64] |= uint64_t{1} << low % 64;
+    bits_[at / 64] |= uint64_t{1} << at % 64;
+  }
+}
 
 }  // namespace weft

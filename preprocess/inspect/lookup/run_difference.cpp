@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <stdexcept>
@@ -100,9 +101,61 @@ class SegmentWalk {
   int64_t iteration_, first_ = 0, last_ = 0;
 };
 
-// Returns the last iteration that both runs' arguments ask for.
-int64_t end_of_both(const RunTimeline& a, const RunTimeline& b) {
-  return std::min(a.last_iteration(), b.last_iteration());
+// Returns whether both segments take the same parts of samples of the same numbers in iterations
+// [first, last], which are theirs.
+bool take_equal_parts(const RunSegment& a, const RunSegment& b, int64_t first, int64_t last) {
+  struct Walk {
+    explicit Walk(const RunSegment& segment, int64_t before)
+        : plan(batch_sizes_of(segment.order)),
+          rows(curriculum_rows_of(segment)),
+          consumed(plan.consumed_after(before - segment.resumed.iteration, segment.resumed.samples)
+                       .value()) {}
+    std::array<int64_t, 4> row() const {
+      if (!rows) return {};
+      const auto& [sample, begin, length, num_repeated] = rows->at(consumed);
+      return {sample, begin, length, num_repeated};
+    }
+    BatchSizePlan plan;
+    std::optional<CurriculumRows> rows;
+    int64_t consumed;
+  };
+  Walk of_a(a, first - 1), of_b(b, first - 1);
+  if (of_a.rows.has_value() != of_b.rows.has_value()) return false;
+  for (int64_t i = first; i <= last; ++i) {
+    if (of_a.consumed != of_b.consumed || of_a.row() != of_b.row()) return false;
+    of_a.consumed += of_a.plan.batch_size(of_a.consumed);
+    of_b.consumed += of_b.plan.batch_size(of_b.consumed);
+  }
+  return of_a.consumed == of_b.consumed;
+}
+
+// Returns whether iterations [first, last] of `a` would take anything else with the value that `b`
+// has of one argument.
+bool has_effect(const std::string& name, const RunSegment& a, const RunSegment& b, int64_t first,
+                int64_t last) {
+  RunSegment changed = a;
+  const auto exchange = [&](const auto& field, auto& value, const auto& of_b) {
+    if (name == "--" + std::string(field.flag)) value = of_b;
+  };
+  visit_sample_fields(exchange, changed.order, b.order);
+  try {
+    return !take_equal_parts(a, changed, first, last);
+  } catch (const std::exception&) {
+    return true;  // alone it makes no order
+  }
+}
+
+// Returns the arguments and datasets that differ, without those that change no iteration of [first,
+// last].
+std::vector<OrderDifference> causes_of(const RunSegment& a, const RunSegment& b, int64_t first,
+                                       int64_t last) {
+  std::vector<OrderDifference> causes = differences_of(a, b);
+  for (const OrderDifference& other : differences_in_iterations(a.order, b.order)) {
+    if (has_effect(other.name, a, b, first, last) || has_effect(other.name, b, a, first, last))
+      continue;
+    std::erase_if(causes, [&](const OrderDifference& one) { return one.name == other.name; });
+  }
+  return causes.empty() ? differences_of(a, b) : causes;
 }
 
 }  // namespace
@@ -111,25 +164,35 @@ RunDifference compare_runs(const RunTimeline& a, const RunTimeline& b, int64_t f
                            int64_t last) {
   RunDifference result;
   result.first_iteration = first;
-  result.last_iteration = std::min(last, end_of_both(a, b));
+  result.last_iteration = std::min({last, a.last_iteration(), b.last_iteration()});
   if (result.last_iteration < first)
     throw std::invalid_argument("the runs have no such iteration in common");
   SegmentWalk of_a(a, first), of_b(b, first);
-  const RunSegment *where_a = &of_a.segment(), *where_b = &of_b.segment();
-  const RunSegment *before_a = nullptr, *before_b = nullptr;
+  // Two segments side by side, and their iterations: those of the first difference, or the first.
+  struct Pair {
+    const RunSegment *a = nullptr, *b = nullptr;
+    int64_t first = 0, last = 0;
+  };
+  Pair now, told;
   bool are_equal = false;
   for (int64_t i = first; i <= result.last_iteration; ++i, of_a.next(), of_b.next()) {
-    const RunSegment &x = of_a.segment(), &y = of_b.segment();
-    if (&x != before_a || &y != before_b) are_equal = have_equal_training(x, y);
-    before_a = &x;
-    before_b = &y;
-    if (are_equal && of_a.first() == of_b.first() && of_a.last() == of_b.last()) continue;
-    if (result.num_different++ > 0) continue;
-    result.first_different = i;
-    where_a = &x;
-    where_b = &y;
+    if (&of_a.segment() != now.a || &of_b.segment() != now.b) {
+      now = {.a = &of_a.segment(), .b = &of_b.segment(), .first = i};
+      are_equal = have_equal_training(*now.a, *now.b);
+    }
+    now.last = i;
+    const bool is_different =
+        !are_equal || of_a.first() != of_b.first() || of_a.last() != of_b.last();
+    if (is_different && result.num_different++ == 0) {
+      result.first_different = i;
+      told = now;
+    }
+    if (!told.a || (told.a == now.a && told.b == now.b)) told = now;
   }
-  for (const auto& [name, value_a, value_b] : differences_of(*where_a, *where_b)) {
+  const auto& [where_a, where_b, where_first, where_last] = told;
+  for (const auto& [name, value_a, value_b] :
+       result.num_different == 0 ? differences_of(*where_a, *where_b)
+                                 : causes_of(*where_a, *where_b, where_first, where_last)) {
     const auto shown = [](const std::string& value) { return value.empty() ? "none" : value; };
     result.reasons.push_back(name + ": " + shown(value_a) + " and " + shown(value_b));
   }

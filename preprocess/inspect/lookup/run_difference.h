@@ -14,8 +14,8 @@ struct RunDifference {
   int64_t first_iteration = 0, last_iteration = 0;  // those that were compared
   int64_t num_different = 0;                        // iterations
   int64_t first_different = 0;                      // 0: none
-  // "--seed: 1234 and 1235": all that decides samples and differs where the first difference is;
-  // and where there is none, but arguments differ, what did not matter so far.
+  // "--seed: 1234 and 1235": what differs between the two segments of the first different iteration
+  // and changes one that was compared; where none is different, what did not matter so far.
   std::vector<std::string> reasons;
 };
 

@@ -130,13 +130,11 @@ const TakenSamples* RunSamples::find(const RunSegment& segment, Split split,
 }
 
 std::vector<Reading> find_readings(RunSamples& samples, const SequencesByDataset& sequences,
-                                   Split split, const std::optional<std::string>& group,
-                                   int num_threads) {
+                                   Split split, int num_threads) {
   const std::vector<Stretch> stretches = samples.run().all(split);
   std::vector<SharedStretches> shared;
   for (const Stretch& stretch : stretches) {
     for (const Blend& blend : stretch.segment->order.blends.of(split)) {
-      if (group && blend.name != *group) continue;
       const TakenSamples* taken = samples.find(*stretch.segment, split, blend.name);
       if (!taken || stretch.first >= stretch.last) continue;
       const BlendedDataset* dataset = &taken->dataset();

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -51,11 +50,10 @@ struct Reading {
   bool is_unseen = false;  // it had no loss (--unsee)
 };
 
-// Returns every reading of these sequences in the iterations and evaluations of a split: of all its
-// groups, or of the one that is named; in the order of the samples of each part of the run. Throws
-// as RunTimeline::all() and RunSamples.
+// Returns every reading of these sequences in the iterations and evaluations of all groups of a
+// split, in the order of the samples of each part of the run. Throws as RunTimeline::all() and
+// RunSamples.
 std::vector<Reading> find_readings(RunSamples& samples, const SequencesByDataset& sequences,
-                                   Split split, const std::optional<std::string>& group,
-                                   int num_threads);
+                                   Split split, int num_threads);
 
 }  // namespace weft

@@ -16,8 +16,7 @@ VisitLosses::VisitLosses(RunSamples& samples, const RunLosses& losses, const Tak
         sequences[spelling].push_back(part.sequence_idx);
     }
   }
-  for (const Reading& reading :
-       find_readings(samples, sequences, Split::kTrain, std::nullopt, num_threads)) {
+  for (const Reading& reading : find_readings(samples, sequences, Split::kTrain, num_threads)) {
     // Samples that the run has not taken yet have no loss.
     const auto loss = losses.read(reading.sample_idx, reading.sample_idx + 1).front();
     if (!loss) continue;

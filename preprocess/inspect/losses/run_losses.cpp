@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <mutex>
 #include <stdexcept>
 #include <utility>
 
+#include "indexed_dataset/base/process/parallel_for.h"
 #include "indexed_dataset/run_record/read_segments.h"
 
 namespace weft {
@@ -30,31 +32,85 @@ std::vector<std::optional<SampleLoss>> RunLosses::read(int64_t first, int64_t la
   return reader().read(first, last);
 }
 
+const LoggedStep* RunLosses::find_step(int64_t iteration) const {
+  const auto at = std::ranges::lower_bound(steps_, iteration, {}, &LoggedStep::iteration);
+  return at == steps_.end() || at->iteration != iteration ? nullptr : &*at;
+}
+
 std::optional<JudgedBatch> RunLosses::judge(int64_t iteration, const SpikeOptions& options) const {
-  const auto at = std::lower_bound(
-      steps_.begin(), steps_.end(), iteration,
-      [](const LoggedStep& step, int64_t number) { return step.iteration < number; });
-  if (at == steps_.end() || at->iteration != iteration) return std::nullopt;
-  timeline_.check_step(*at);
-  return judge_samples(steps_, static_cast<size_t>(at - steps_.begin()), options, reader());
+  const LoggedStep* step = find_step(iteration);
+  if (!step) return std::nullopt;
+  timeline_.check_step(*step);
+  return judge_samples(steps_, static_cast<size_t>(step - steps_.data()), options, reader());
+}
+
+std::optional<JudgedBatch> RunLosses::judge_before(int64_t iteration,
+                                                   const SpikeOptions& options) const {
+  if (iteration == timeline_.segments().front().resumed.iteration + 1) return std::nullopt;
+  try {
+    return judge(iteration - 1, options);
+  } catch (const LossesNotKept&) {
+    return std::nullopt;
+  }
 }
 
 Suspects RunLosses::suspects_of(int64_t iteration, const SpikeOptions& options) const {
-  // A loss that is NaN is worse than every number.
-  const auto stand_out = [](const JudgedBatch& batch) {
-    return batch.has_usual && !(batch.samples.front().z < kStandsOut);
-  };
   std::optional<JudgedBatch> batch = judge(iteration, options);
   if (!batch) {
     throw std::invalid_argument(
         fmt::format("metrics.jsonl does not tell of iteration {}", iteration));
   }
-  Suspects own{.iteration = iteration, .batch = std::move(*batch)};
-  own.stand_out = stand_out(own.batch);
-  if (own.stand_out || iteration == timeline_.segments().front().resumed.iteration + 1) return own;
-  if (auto before = judge(iteration - 1, options); before && stand_out(*before))
-    return {.iteration = iteration - 1, .batch = std::move(*before), .stand_out = true};
+  const auto suspects_in = [](int64_t of_iteration, JudgedBatch judged) {
+    Suspects suspects{.iteration = of_iteration, .batch = std::move(judged)};
+    suspects.stand_out = suspects.batch.num_standing_out() > 0;
+    suspects.is_unstable = suspects.batch.is_unstable();
+    return suspects;
+  };
+  Suspects own = suspects_in(iteration, std::move(*batch));
+  if (own.is_unstable) return own;
+  std::optional<JudgedBatch> before = judge_before(iteration, options);
+  if (before && (before->is_unstable() || (!own.stand_out && before->num_standing_out() > 0)))
+    return suspects_in(iteration - 1, std::move(*before));
   return own;
+}
+
+std::vector<Suspects> RunLosses::standing_out(
+    const SpikeOptions& options, const std::set<int64_t>& jumps, int num_threads,
+    const std::function<void(const std::exception&)>& on_error) const {
+  if (!losses_) return {};
+  constexpr size_t kBlock = 1024;
+  std::vector<Suspects> all;
+  std::mutex mutex;  // of what follows
+  const auto look = [&](size_t first, size_t last) {
+    for (const size_t at : find_candidates(steps_, first, last, options.threshold, *losses_)) {
+      const int64_t iteration = steps_[at].iteration;
+      if (jumps.contains(iteration)) continue;
+      Suspects suspects = suspects_of(iteration, options);
+      if (suspects.is_unstable || suspects.iteration != iteration ||
+          suspects.batch.num_standing_out(options.threshold) == 0)
+        continue;
+      std::erase_if(suspects.batch.samples, [&](const JudgedSample& sample) {
+        return !sample.stands_out(options.threshold);
+      });
+      const std::lock_guard lock(mutex);
+      all.push_back(std::move(suspects));
+    }
+  };
+  const auto num_blocks = static_cast<int64_t>((steps_.size() + kBlock - 1) / kBlock);
+  parallel_for(num_blocks, num_threads, [&](int64_t block) {
+    const size_t first = static_cast<size_t>(block) * kBlock;
+    try {
+      look(first, std::min(first + kBlock, steps_.size()));
+    } catch (const std::exception& error) {
+      const std::lock_guard lock(mutex);
+      on_error(error);
+    }
+  });
+  std::sort(all.begin(), all.end(), [](const Suspects& a, const Suspects& b) {
+    const double z_of_a = a.batch.samples.front().z, z_of_b = b.batch.samples.front().z;
+    return std::pair(-z_of_a, a.iteration) < std::pair(-z_of_b, b.iteration);
+  });
+  return all;
 }
 
 }  // namespace weft

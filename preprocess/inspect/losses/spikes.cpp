@@ -72,6 +72,17 @@ std::vector<double> losses_before(const std::vector<LoggedStep>& steps, size_t a
 
 double Spike::z() const { return std::max(loss_z, grad_norm_z); }
 
+int64_t JudgedBatch::num_standing_out(double least) const {
+  if (!has_usual) return 0;
+  return std::ranges::count_if(
+      samples, [&](const JudgedSample& sample) { return sample.stands_out(least); });
+}
+
+bool JudgedBatch::is_unstable() const {
+  const int64_t count = num_standing_out();
+  return count >= 3 && 3 * count >= std::ssize(samples);
+}
+
 std::vector<Spike> find_spikes(const std::vector<LoggedStep>& steps, const SpikeOptions& options,
                                int num_threads) {
   std::vector<double> losses, norms;
@@ -140,6 +151,27 @@ JudgedBatch judge_samples(const std::vector<LoggedStep>& steps, size_t at,
   }
   std::stable_sort(batch.samples.begin(), batch.samples.end(), is_worse);
   return batch;
+}
+
+std::vector<size_t> find_candidates(const std::vector<LoggedStep>& steps, size_t first, size_t last,
+                                    double least, const SampleLossReader& losses) {
+  std::vector<size_t> candidates;
+  std::optional<Usual> usual;
+  for (size_t at = first; at < last; ++at) {
+    if (at % kRecent == 0 || at == first) {
+      const std::vector<double> before = losses_before(steps, at, losses);
+      usual = std::ssize(before) < kFewestBefore ? std::nullopt : std::optional(usual_of(before));
+    }
+    // What is usual was read up to kRecent steps ago, when the loss may have been larger.
+    const auto may_stand_out = [&](const std::optional<SampleLoss>& sample) {
+      return sample && usual->z_of(static_cast<double>(sample->loss)) >= least / 2;
+    };
+    if (usual &&
+        std::ranges::any_of(losses.read(steps[at].first_sample(), steps[at].consumed_samples),
+                            may_stand_out))
+      candidates.push_back(at);
+  }
+  return candidates;
 }
 
 }  // namespace weft

@@ -41,6 +41,9 @@ struct JudgedSample {
   // (SpikeOptions::threshold): the parts of all samples sum to 1. It is an estimate where tokens
   // are masked.
   std::optional<double> share = {};
+
+  // True from `least` on, and for a loss that is no number.
+  bool stands_out(double least) const { return !(z < least); }
 };
 
 // A sample from here on is far from usual.
@@ -56,8 +59,14 @@ struct JudgedBatch {
   bool has_usual = false;
   Usual usual;                      // of samples before the iteration
   double usual_iteration_loss = 0;  // of iterations before; NaN without any
-  std::vector<JudgedSample>
-      samples;  // all of the iteration, the largest loss first; NaN before all
+  // All samples of the iteration, the largest loss first; NaN before all.
+  std::vector<JudgedSample> samples;
+
+  // Returns the number of samples that stand out.
+  int64_t num_standing_out(double least = kStandsOut) const;
+  // True if so many stand out at once, three and a third of all, that rather the weights which all
+  // of them met are the cause than the text of each.
+  bool is_unstable() const;
 };
 
 // Judges the samples of steps[at] by those of the kRecent steps before it: of more steps where
@@ -66,5 +75,11 @@ struct JudgedBatch {
 // iteration, and what SampleLossReader::read() throws.
 JudgedBatch judge_samples(const std::vector<LoggedStep>& steps, size_t at,
                           const SpikeOptions& options, const SampleLossReader& losses);
+
+// Returns the positions of steps with a sample that may stand out by `least`. They are a choice for
+// judge_samples(): what is usual is read once for every kRecent steps, in steps[first, last), so
+// that a long run is looked through quickly. Throws what SampleLossReader::read() throws.
+std::vector<size_t> find_candidates(const std::vector<LoggedStep>& steps, size_t first, size_t last,
+                                    double least, const SampleLossReader& losses);
 
 }  // namespace weft

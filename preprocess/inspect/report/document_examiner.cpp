@@ -15,7 +15,7 @@ namespace {
 class DocumentExaminer {
  public:
   DocumentExaminer(const ReportContext& context, Findings& findings)
-      : context_(context), findings_(findings) {}
+      : context_(context), findings_(findings), repetition_(context.texts) {}
 
   void examine(int64_t document_idx) {
     const int64_t num_tokens = context_.documents.num_tokens(document_idx);
@@ -33,26 +33,23 @@ class DocumentExaminer {
     const bool has_end = ends_with_eod(document_idx);
     bool has_end_inside = false;
     const int64_t num_own_tokens = num_tokens - (has_end ? 1 : 0);
-    RepeatedCharacters characters;
-    runs_.begin(static_cast<uint64_t>(document_idx));
+    repetition_.begin();
     XXH3_state_t hash;
     XXH3_128bits_reset(&hash);
     context_.documents.for_each_piece(
         document_idx, ids_, num_own_tokens, [&](std::span<const int32_t> ids) {
           XXH3_128bits_update(&hash, ids.data(), ids.size_bytes());
-          runs_.add(ids);
           has_end_inside |= std::ranges::find(ids, context_.end_of_document) != ids.end();
-          if (context_.texts != nullptr)
-            findings_.num_text_bytes += context_.texts->add_to(characters, ids);
+          findings_.num_text_bytes += repetition_.add(ids);
         });
-    characters.end();
+    repetition_.end();
     findings_.num_without_end += !has_end;
     findings_.num_with_end_inside += has_end_inside;
     if (num_own_tokens > 0) {
       const XXH128_hash_t digest = XXH3_128bits_digest(&hash);
       context_.equal_texts.set(document_idx, digest.high64, digest.low64);
     }
-    rate(document_idx, num_tokens, num_own_tokens, characters);
+    rate(document_idx, num_tokens);
   }
 
  private:
@@ -61,28 +58,26 @@ class DocumentExaminer {
     return context_.documents.last_token(document_idx) == context_.end_of_document;
   }
 
-  void rate(int64_t document_idx, int64_t num_tokens, int64_t num_own_tokens,
-            const RepeatedCharacters& characters) {
+  void rate(int64_t document_idx, int64_t num_tokens) {
     ReportedDocument document{document_idx, num_tokens, 0, "", ""};
     bool is_repetitive = false;
     findings_.longest.add(document);
-    const auto add = [&](TopDocuments& list, int64_t num_repeated, int64_t count,
-                         double suspicious_ratio) {
-      document.ratio = static_cast<double>(num_repeated) / static_cast<double>(count);
+    const auto add = [&](TopDocuments& list, const RepetitionMeter::Share& share,
+                         int64_t least_count, double suspicious_ratio) {
+      if (share.count < least_count) return;
+      document.ratio = share.value();
       is_repetitive |= document.ratio >= suspicious_ratio;
-      if (num_repeated > 0) list.add(document);
+      if (share.num_repeated > 0) list.add(document);
     };
-    if (characters.num_characters() >= kMinRatedCharacters)
-      add(findings_.repeated_characters, characters.num_repeated(), characters.num_characters(),
-          kRepetitiveCharacters);
-    if (num_own_tokens >= kMinRatedTokens)
-      add(findings_.repeated_tokens, runs_.num_repeated(), num_own_tokens, kRepetitiveTokens);
+    add(findings_.repeated_characters, repetition_.characters(), kMinRatedCharacters,
+        kRepetitiveCharacters);
+    add(findings_.repeated_tokens, repetition_.tokens(), kMinRatedTokens, kRepetitiveTokens);
     findings_.num_repetitive += is_repetitive;
   }
 
   const ReportContext& context_;
   Findings& findings_;
-  RepeatedRuns runs_;
+  RepetitionMeter repetition_;
   std::vector<int32_t> ids_;
 };
 

@@ -98,4 +98,41 @@ class RepeatedRuns {
   int64_t num_seen_ = 0, num_repeated_ = 0;
 };
 
+// Counts what one document after another repeats: the measure of the report and of inspect stats.
+class RepetitionMeter {
+ public:
+  // Without `texts`, which must outlive it, characters are not counted.
+  explicit RepetitionMeter(const TokenTexts* texts) : texts_(texts) {}
+
+  void begin() {
+    characters_ = {};
+    runs_.begin(num_documents_++);
+    num_tokens_ = 0;
+  }
+  // Returns the number of bytes of the text.
+  int64_t add(std::span<const int32_t> ids) {
+    runs_.add(ids);
+    num_tokens_ += std::ssize(ids);
+    return texts_ ? texts_->add_to(characters_, ids) : 0;
+  }
+  void end() { characters_.end(); }
+
+  // Shares are those of the document from begin() to end(); of nothing they are 0.
+  struct Share {
+    int64_t num_repeated = 0, count = 0;
+    double value() const {
+      return count == 0 ? 0 : static_cast<double>(num_repeated) / static_cast<double>(count);
+    }
+  };
+  Share characters() const { return {characters_.num_repeated(), characters_.num_characters()}; }
+  Share tokens() const { return {runs_.num_repeated(), num_tokens_}; }
+
+ private:
+  const TokenTexts* texts_;
+  RepeatedCharacters characters_;
+  RepeatedRuns runs_;
+  uint64_t num_documents_ = 0;
+  int64_t num_tokens_ = 0;
+};
+
 }  // namespace weft

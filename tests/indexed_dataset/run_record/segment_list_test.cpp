@@ -109,14 +109,21 @@ TEST(RunManifest, OfAnotherFormatIsRefused) {
   }
 }
 
+// Editors may have put a byte order mark before the tracker's number.
 TEST(CheckpointRun, SaysWhichFileAndMemberIsNoInteger) {
   const TemporaryFolder folder;
-  const std::filesystem::path path = folder / "manifest.json";
+  const std::filesystem::path checkpoint = folder / "iter_0000005",
+                              path = checkpoint / "manifest.json";
+  std::filesystem::create_directory(checkpoint);
   Json manifest = {{"info", {{"iteration", 4e77}}}};
   add_checksum(manifest);
   std::ofstream(path) << manifest;
-  EXPECT_EQ(error_of([&] { read_run_of_checkpoint(folder.path()); }),
-            path.string() + ": \"iteration\": an integer was expected, not 4e+77");
+  std::ofstream(folder / "latest_checkpointed_iteration.txt") << "\xEF\xBB\xBF"
+                                                              << "5\n";
+  for (const std::filesystem::path& load : {folder.path(), checkpoint}) {
+    EXPECT_EQ(error_of([&] { read_run_of_checkpoint(load); }),
+              path.string() + ": \"iteration\": an integer was expected, not 4e+77");
+  }
 }
 
 }  // namespace

@@ -188,7 +188,7 @@ class DocumentVisits : public testing::Test {
     RunSamples samples(timeline);
     for (const Split split : {Split::kTrain, Split::kValid}) {
       for (const Reading& reading :
-           find_readings(samples, {{prefix, sequences}}, split, std::nullopt, num_threads)) {
+           find_readings(samples, {{prefix, sequences}}, split, num_threads)) {
         EXPECT_EQ(reading.prefix, prefix);
         if (reading.place.at_end) continue;
         all.push_back({reading.prefix, reading.part.sequence_idx, reading.part.begin_token,

@@ -128,6 +128,29 @@ TEST_F(Spikes, ASampleWhoseLossIsNoNumberIsTheWorst) {
   EXPECT_EQ(judge(100).samples.front().z, INFINITY);
 }
 
+TEST_F(Spikes, OfAThirdOfABatchAtOnceAreOfTheWeights) {
+  for (const size_t i : {1, 6}) samples_[99][i] += 5;
+  write();
+  EXPECT_EQ(judge(100).num_standing_out(), 2);
+  EXPECT_FALSE(judge(100).is_unstable());
+  samples_[99][4] = NAN;
+  write();
+  EXPECT_EQ(judge(100).num_standing_out(), 3);
+  EXPECT_TRUE(judge(100).is_unstable());
+}
+
+// A sample is found whose iteration does not jump.
+TEST_F(Spikes, OfSingleSamplesAreCandidatesForALook) {
+  samples_[57][3] += 1.8F;
+  write();
+  EXPECT_THAT(found(), testing::IsEmpty());
+  EXPECT_GE(judge(58).samples.front().z, SpikeOptions{}.threshold);
+  const SampleLossReader losses(folder_ / kSampleLossesName);
+  EXPECT_THAT(find_candidates(steps_, 0, steps_.size(), 6, losses), testing::Contains(57U));
+  EXPECT_THAT(find_candidates(steps_, 55, 60, 6, losses), testing::Contains(57U));
+  EXPECT_THAT(find_candidates(steps_, 0, 57, 12, losses), testing::IsEmpty());
+}
+
 TEST_F(Spikes, WhoseLossesWereNotKeptOrAreOfAnotherIterationAreNotJudged) {
   write();
   steps_.push_back({.iteration = 121, .consumed_samples = 968, .global_batch_size = 8});
