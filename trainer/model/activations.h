@@ -73,9 +73,9 @@ class Activations {
   bool has_layers() const { return num_layers_ > 0; }
   const RecomputeOptions& recompute() const { return recompute_; }
   int64_t num_slots() const { return static_cast<int64_t>(slots_.size()); }
-  // Returns where the activations of layer `i` lie. What is recomputed is shared, and is there until
-  // it is computed for another layer: all of a recomputed layer but the residual of its group's
-  // first one, or parts of every layer.
+  // Returns where the activations of layer `i` lie. What is recomputed is shared, and is there
+  // until it is computed for another layer: all of a recomputed layer but the residual of its
+  // group's first one, or parts of every layer.
   LayerActivations layer(int64_t slot, int64_t i) const;
   const EmbeddingActivations& embedding(int64_t slot) const {
     return embeddings_[static_cast<size_t>(slot)];

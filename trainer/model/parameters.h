@@ -95,8 +95,8 @@ class ParameterTable {
   ArenaRange tied_;
 };
 
-// All weights of a chunk, or all their gradients, as views into an arena. Shapes are those of the tensor-parallel rank. Biases that the model lacks are empty: those of
-// norms in an RMSNorm, too.
+// All weights of a chunk, or all their gradients, as views into an arena. Shapes are those of the
+// tensor-parallel rank. Biases that the model lacks are empty: those of norms in an RMSNorm, too.
 struct LayerParameters {
   Tensor ln1_weight, ln1_bias;    // (C)
   Tensor qkv_weight, qkv_bias;    // ((H+2G)*D/tp, C), ((H+2G)*D/tp)
