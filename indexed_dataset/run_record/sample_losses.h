@@ -60,6 +60,8 @@ class SampleLossReader {
   // Throws std::system_error if the file cannot be read, std::runtime_error if it is none of these.
   explicit SampleLossReader(const std::filesystem::path& path);
 
+  // Returns the number of the sample behind the last one in the file.
+  int64_t end_sample() const { return end_sample_; }
   // Returns the losses of samples [first, last), in order; nothing for a sample whose loss was not
   // kept, be it within the file or outside. Throws std::system_error, and ChecksumMismatch that
   // names the first damaged sample. Thread-safe.
