@@ -1,4 +1,4 @@
-// weft-train trains a GPT with Megatron's options. The work is in train_loop.h.
+// weft-train trains a GPT with Megatron's options. The work is in loop/.
 #include <algorithm>
 #include <cstdio>
 #include <exception>
@@ -86,7 +86,7 @@ std::pair<weft::ExitCode, std::string> current_failure() {
 }
 
 weft::ExitCode run(weft::ParsedArguments& parsed, weft::HostGroup& ranks,
-                   weft::TrainLoop::Clock::time_point process_start) {
+                   weft::RunStart::Clock::time_point process_start) {
   weft::Config& config = parsed.config;
   config.world_size = ranks.size();
   if (config.dry_run && ranks.size() == 1) config.world_size = planned_world_size(config);
@@ -106,13 +106,14 @@ weft::ExitCode run(weft::ParsedArguments& parsed, weft::HostGroup& ranks,
     return weft::ExitCode::kDone;
   }
   weft::install_stop_signals();
-  weft::TrainLoop loop(config, parsed.notes, process_start, ranks, stdout);
+  weft::Run training = weft::start_run({config, process_start, ranks, stdout}, parsed.notes);
+  weft::TrainLoop loop(training);
   try {
     const weft::ExitCode code = loop.run();
     ranks.all_gather("");  // no rank takes its communicators apart while another one needs them
     return code;
   } catch (...) {
-    // The others learn of it before the loop is destroyed: its device may wait for them for ever.
+    // The others learn of it before the run is destroyed: its device may wait for them for ever.
     const auto [code, message] = current_failure();
     ranks.fail(static_cast<int>(code), message);  // returns in a process that is alone
     throw;
@@ -126,7 +127,7 @@ int main(int argc, char** argv) {
   weft::explain_bus_errors();
   if (const std::string hooks = weft::active_test_hooks(); !hooks.empty())
     std::fprintf(stderr, "%s\n", hooks.c_str());
-  const auto process_start = weft::TrainLoop::Clock::now();
+  const auto process_start = weft::RunStart::Clock::now();
   std::unique_ptr<weft::HostGroup> ranks;
   try {
     weft::ParsedArguments parsed = weft::parse_arguments({argv + 1, argv + argc});

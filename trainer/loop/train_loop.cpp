@@ -13,57 +13,78 @@ namespace {
 
 double without_sign_of_nan(double value) { return std::isnan(value) ? std::fabs(value) : value; }
 
+// On a GPU this includes its context and libraries. The host's memory is shared with other
+// programs, so there it is the plan's.
+int64_t reserved_bytes(const Trainer& trainer, const Backend& backend) {
+  if (backend.kind() == DeviceKind::kCpu) return trainer.plan().device_bytes();
+  return backend.total_memory_bytes() - backend.free_memory_bytes();
+}
+
 }  // namespace
+
+TrainLoop::TrainLoop(Run& run)
+    : run_(run),
+      config_(run.start.config),
+      ranks_(run.start.ranks),
+      trainer_(*run.model.trainer),
+      log_(*run.log),
+      evaluation_(run),
+      saving_(run),
+      first_iteration_(run.model.iteration() + 1),
+      lr_consumed_samples_(run.model.consumed_samples()) {}
 
 ExitCode TrainLoop::run() {
   try {
     const ExitCode code = train_and_finish();
-    finish_background_save();
+    saving_.finish();
     return code;
   } catch (...) {
     // The state that is being saved is sound. Several ranks cannot go on together.
-    if (ranks_.size() == 1) try_to_finish_background_save();
+    if (ranks_.size() == 1) saving_.try_to_finish();
     throw;
   }
 }
 
 ExitCode TrainLoop::train_and_finish() {
   if (!config_.skip_train) {
-    log_->print("training ...\n" +
-                datetime_line("before the start of training step", timestamp_now()));
+    log_.print("training ...\n" +
+               datetime_line("before the start of training step", timestamp_now()));
     const ExitCode code = train();
-    if (code != ExitCode::kDone || iteration() < schedule_.num_iterations()) return code;
+    if (code != ExitCode::kDone || iteration() < run_.schedule.num_iterations()) return code;
   }
   return finish();
 }
 
 ExitCode TrainLoop::train() {
-  log_->training_starts();
-  if (makes_up_evaluation_ && !evaluate_validation(/*at_end=*/false)) {
+  log_.training_starts();
+  if (run_.data->makes_up_evaluation && !evaluation_.validate(/*at_end=*/false)) {
     return stop(decide_control());  // once more; the checkpoint is still valid
   }
-  while (iteration() < schedule_.num_iterations()) {
-    const double waited_ms = train_loader_->waited_ms();
-    const GlobalBatch batch = train_loader_->next();
+  DataLoader* const loader = run_.data->train_loader.get();
+  StepProfiler* const profiler = run_.profile.profiler.get();
+  while (iteration() < run_.schedule.num_iterations()) {
+    const double waited_ms = loader->waited_ms();
+    const GlobalBatch batch = loader->next();
     ranks_.recorder().set_iteration(iteration() + 1);
-    if (profiler_) profiler_->begin_step(iteration() + 1);
+    if (profiler) profiler->begin_step(iteration() + 1);
     const int64_t shadow_interval = config_.fp8_shadow_interval.value_or(0);
-    const bool has_updated = trainer_->step(
-        batch, {.learning_rate = lr_.current(),
+    const bool has_updated = trainer_.step(
+        batch, {.learning_rate = run_.model.state.lr.current(),
                 .params_norm = config_.log_params_norm,
                 .fp8_errors = shadow_interval > 0 && (iteration() + 1) % shadow_interval == 0});
-    if (profiler_) profiler_->end_step();
-    record_step(batch, has_updated, train_loader_->waited_ms() - waited_ms);
+    if (profiler) profiler->end_step();
+    record_step(batch, has_updated, loader->waited_ms() - waited_ms);
+    const bool ends_profile = profiler && profiler->is_last(iteration());
     // Those of the step before, while this one runs.
-    read_results(ends_profile() ? 0 : results_in_flight_);
-    if (ends_profile()) report_profile();
+    read_results(ends_profile ? 0 : run_.device->results_in_flight);
+    if (ends_profile) report_profile(run_);
 
     Control control = decide_control();
     const bool acts = control.check_weights || control.evaluate || control.save;
     if (acts || control.stop != StopReason::kNone) read_results(0);
-    if (control.check_weights) check_weights();
-    if (control.evaluate && !evaluate_validation(/*at_end=*/false)) control = decide_control();
-    if (control.save) save();
+    if (control.check_weights) saving_.check_weights();
+    if (control.evaluate && !evaluation_.validate(/*at_end=*/false)) control = decide_control();
+    if (control.save) saving_.save();
     if (control.stop != StopReason::kNone) return stop(control);
   }
   read_results(0);
@@ -73,18 +94,19 @@ ExitCode TrainLoop::train() {
 // Counts the step that was just enqueued. The learning rate moves after the step, if that updates
 // the weights: Megatron logs the next one.
 void TrainLoop::record_step(const GlobalBatch& batch, bool has_updated, double batch_wait_ms) {
-  const int64_t batch_size = consumed_samples() - lr_consumed_samples_;
-  lr_consumed_samples_ = consumed_samples();
-  const double learning_rate = lr_.current();
-  const int64_t tokens = position().consumed.tokens;
-  if (has_updated) lr_.advance(batch_size, tokens - batch.num_new_tokens, tokens);
+  const int64_t batch_size = run_.model.consumed_samples() - lr_consumed_samples_;
+  lr_consumed_samples_ = run_.model.consumed_samples();
+  LrSchedule& lr = run_.model.state.lr;
+  const double learning_rate = lr.current();
+  const int64_t tokens = run_.model.position().consumed.tokens;
+  if (has_updated) lr.advance(batch_size, tokens - batch.num_new_tokens, tokens);
   unread_.push_back({.iteration = iteration(),
-                     .consumed_samples = consumed_samples(),
+                     .consumed_samples = run_.model.consumed_samples(),
                      .consumed_tokens = tokens,
                      .global_batch_size = batch_size,
                      .seq_length = batch.seq_length,
                      .learning_rate = learning_rate,
-                     .next_learning_rate = lr_.current(),
+                     .next_learning_rate = lr.current(),
                      .batch_wait_ms = batch_wait_ms});
 }
 
@@ -92,18 +114,19 @@ void TrainLoop::record_step(const GlobalBatch& batch, bool has_updated, double b
 // only wait of a step.
 void TrainLoop::read_results(size_t max_in_flight) {
   while (unread_.size() > max_in_flight) {
-    StepResult result = trainer_->result();
+    StepResult result = trainer_.result();
     // The sign of a NaN has no meaning; in print it only puzzles.
     result.loss = without_sign_of_nan(result.loss);
     result.grad_norm = without_sign_of_nan(result.grad_norm);
-    train_loader_->release();
+    run_.data->train_loader->release();
     const StepRecord record = unread_.front();
     unread_.pop_front();
-    log_->on_step(record, result);
-    if (profiler_) profiler_->step_is_read(record.iteration, result.device_ms);
+    log_.on_step(record, result);
+    if (run_.profile.profiler)
+      run_.profile.profiler->step_is_read(record.iteration, result.device_ms);
     if (record.iteration == first_iteration_) {
-      log_->print(
-          memory_line(0, record.iteration, trainer_->plan().device_bytes(), reserved_bytes()));
+      log_.print(memory_line(0, record.iteration, trainer_.plan().device_bytes(),
+                             reserved_bytes(trainer_, *run_.device->backend)));
     }
     if (result.outcome.bad_steps_in_row > 0) tolerate_or_stop(record, result);
   }
@@ -119,19 +142,20 @@ void TrainLoop::tolerate_or_stop(const StepRecord& record, const StepResult& res
                   record.consumed_samples - 1, result.loss, result.grad_norm);
   if (config_.fp16) text += fmt::format(" with loss scale {}", result.outcome.loss_scale);
   if (in_row <= config_.skip_bad_steps) {
-    log_->print(fmt::format(
+    log_.print(fmt::format(
         "WARNING: {}; the weights stay as they are ({} in a row, --skip-bad-steps {})\n", text,
         in_row, config_.skip_bad_steps));
     return;
   }
-  finish_background_save();
+  saving_.finish();
   if (in_row > 1) text += fmt::format(", {} such steps in a row", in_row);
   throw NotFinite(fmt::format(
       "{}; training stops and no checkpoint is written, {}; "
       "look at the samples with `weft-data inspect samples`, or resume with a lower {}{}",
       text,
-      saved_iteration_ >= 0 ? fmt::format("the last one is of iteration {}", saved_iteration_)
-                            : "and there is none yet",
+      saving_.saved_iteration() >= 0
+          ? fmt::format("the last one is of iteration {}", saving_.saved_iteration())
+          : "and there is none yet",
       // The factor may be what makes the gradients of a finite loss overflow, and it cannot fall.
       result.outcome.loss_scale <= 1 || !std::isfinite(result.loss) ? "--lr"
       : config_.loss_scale                                          ? "--loss-scale"
@@ -139,23 +163,15 @@ void TrainLoop::tolerate_or_stop(const StepRecord& record, const StepResult& res
       config_.skip_bad_steps > 0 ? "" : ", or with --skip-bad-steps"));
 }
 
-// On a GPU this includes its context and libraries. The host's memory is shared with other
-// programs, so there it is the plan's.
-int64_t TrainLoop::reserved_bytes() const {
-  if (backend_->kind() == DeviceKind::kCpu) return trainer_->plan().device_bytes();
-  return backend_->total_memory_bytes() - backend_->free_memory_bytes();
-}
-
 // Signals arrive at ranks at different times, and clocks differ: all ranks do what one has seen. It
 // is the one small message of a step.
 Control TrainLoop::decide_control() {
   const bool is_over = config_.exit_duration_in_mins &&
-                       ms_since(process_start_) / 6e4 > *config_.exit_duration_in_mins;
-  const bool is_saving = background_save_ && background_save_->is_running();
-  int64_t seen[] = {stop_signal(), is_over ? 1 : 0,
-                    is_saving && background_save_->is_busy() ? 1 : 0};
+                       ms_between(run_.start.process_start, RunStart::Clock::now()) / 6e4 >
+                           *config_.exit_duration_in_mins;
+  int64_t seen[] = {stop_signal(), is_over ? 1 : 0, saving_.is_busy() ? 1 : 0};
   ranks_.max(seen);
-  if (is_saving && seen[2] == 0) advance_background_save();
+  if (seen[2] == 0) saving_.advance();
   Control control;
   control.stop_signal = static_cast<int>(seen[0]);
   if (control.stop_signal != 0) {
@@ -168,20 +184,14 @@ Control TrainLoop::decide_control() {
   const bool stops = control.stop != StopReason::kNone;
   control.check_weights =
       config_.check_weights_interval && iteration() % *config_.check_weights_interval == 0;
-  control.evaluate = !datasets_.valid.empty() && iteration() % config_.eval_interval == 0;
+  control.evaluate = !run_.data->datasets.valid.empty() && iteration() % config_.eval_interval == 0;
   control.save = !config_.save.empty() && (stops || iteration() % *config_.save_interval == 0);
   return control;
 }
 
-bool TrainLoop::is_stop_requested() {
-  int64_t signal[] = {stop_signal()};
-  ranks_.max(signal);
-  return signal[0] != 0;
-}
-
 ExitCode TrainLoop::stop(const Control& control) {
-  finish_background_save();
-  if (profiler_ && profiler_->has_unreported_steps()) report_profile();
+  saving_.finish();
+  if (run_.profile.profiler && run_.profile.profiler->has_unreported_steps()) report_profile(run_);
   std::string event;
   switch (control.stop) {
     case StopReason::kSignal:
@@ -189,7 +199,8 @@ ExitCode TrainLoop::stop(const Control& control) {
           fmt::format("exiting program after receiving {}.", name_of_signal(control.stop_signal));
       break;
     case StopReason::kDuration:
-      event = fmt::format("exiting program after {} minutes", ms_since(process_start_) / 6e4);
+      event = fmt::format("exiting program after {} minutes",
+                          ms_between(run_.start.process_start, RunStart::Clock::now()) / 6e4);
       break;
     case StopReason::kInterval:
       event = fmt::format("exiting program at iteration {}", iteration());
@@ -197,19 +208,21 @@ ExitCode TrainLoop::stop(const Control& control) {
     case StopReason::kNone:
       break;
   }
-  log_->print(datetime_line(event, timestamp_now()));
+  log_.print(datetime_line(event, timestamp_now()));
   if (control.stop != StopReason::kSignal) return ExitCode::kDone;
-  if (config_.save.empty()) log_->print("WARNING: no --save: the state of this run is lost\n");
+  if (config_.save.empty()) log_.print("WARNING: no --save: the state of this run is lost\n");
   return ExitCode::kStoppedOnRequest;
 }
 
 ExitCode TrainLoop::finish() {
-  log_->print(datetime_line("after training is done", timestamp_now()));
-  check_data_unchanged();
-  const bool unsaved = !config_.skip_train && iteration() > 0 && saved_iteration_ != iteration();
-  if (unsaved && !config_.save.empty()) save();
+  log_.print(datetime_line("after training is done", timestamp_now()));
+  saving_.check_data_unchanged();
+  const bool unsaved =
+      !config_.skip_train && iteration() > 0 && saving_.saved_iteration() != iteration();
+  if (unsaved && !config_.save.empty()) saving_.save();
   const bool evaluated =
-      (datasets_.valid.empty() || evaluate_validation(/*at_end=*/true)) && evaluate_test();
+      (run_.data->datasets.valid.empty() || evaluation_.validate(/*at_end=*/true)) &&
+      evaluation_.test();
   return evaluated ? ExitCode::kDone : stop(decide_control());
 }
 

@@ -36,4 +36,34 @@ LossScaleState loss_scale_after(const LossScaleOptions& options, LossScaleState 
 // ends the run there.
 bool is_exhausted(const LossScaleOptions& options, const LossScaleState& state);
 
+// What became of a step, for the log.
+struct StepOutcome {
+  bool skipped = false;          // the update was left out: weights and optimizer are as before
+  double loss_scale = 1;         // the factor of the next step's loss
+  int64_t bad_steps_in_row = 0;  // steps up to this one whose numbers end a run, unless tolerated
+};
+
+// Decides by its numbers whether a step updates the weights.
+class StepJudge {
+ public:
+  StepJudge(const std::optional<LossScaleOptions>& options, bool skips_bad_steps)
+      : options_(options), skips_bad_steps_(skips_bad_steps) {}
+
+  // Each step waits for its numbers before the update.
+  bool may_skip_steps() const { return options_ || skips_bad_steps_; }
+  // The factor of the next step's loss; 1 where there is none.
+  double loss_scale(const ScalarState& scalars) const;
+  // A run begins with these counters, or goes on: the dynamic factor begins anew where they have
+  // none.
+  void begin(ScalarState& scalars) const;
+  // Returns what becomes of a step with this gradient norm and loss, counts it, and moves the
+  // factor. An overflow that lowers it is no bad step: the next one may be good.
+  // [Megatron-LM megatron/core/optimizer/optimizer.py, MixedPrecisionOptimizer.prepare_grads]
+  StepOutcome judge(float norm, float loss, ScalarState& scalars) const;
+
+ private:
+  const std::optional<LossScaleOptions> options_;
+  const bool skips_bad_steps_;
+};
+
 }  // namespace weft

@@ -14,15 +14,9 @@
 #include "kernels/backend.h"
 #include "trainer/config/memory_plan.h"
 #include "trainer/parallel/pipeline_order.h"
+#include "trainer/step/loss_scale.h"
 
 namespace weft {
-
-// What became of a step, for the log.
-struct StepOutcome {
-  bool skipped = false;          // the update was left out: weights and optimizer are as before
-  double loss_scale = 1;         // the factor of the next step's loss
-  int64_t bad_steps_in_row = 0;  // steps up to this one whose numbers end a run, unless tolerated
-};
 
 struct StepResult {
   double loss = 0;         // mean over all ranks' micro-batches of sum(loss * mask) / sum(mask)

@@ -1,14 +1,14 @@
 #include "trainer/step/trainer.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <span>
 #include <stdexcept>
 #include <vector>
 
 #include "kernels/cuda_scratch.h"
 #include "trainer/step/planned_step.h"
+#include "trainer/step/stage_exchange.h"
+#include "trainer/step/state_tensors.h"
 
 namespace weft {
 namespace {
@@ -26,6 +26,17 @@ int64_t num_layers_with_errors(const ModelShape& shape) {
 PipelineShape pipeline_shape(const TrainerOptions& options, const ParallelLayout& layout) {
   const int64_t group = options.micro_batch_group_size;
   return {layout.pp_size, layout.num_chunks, group > 0 ? group : layout.pp_size};
+}
+
+// Histories of another length are of no use, nor are scales for another format: they begin anew.
+std::optional<Fp8ScalingState> fp8_scaling_from(const std::optional<Fp8ScalingState>& saved,
+                                                const std::optional<Fp8Options>& fp8) {
+  if (!fp8 || !fp8->is_delayed) return std::nullopt;
+  const Fp8ScalingState anew{.amax_history_len = fp8->amax_history_len,
+                             .is_hybrid = fp8->gradients == DType::kFloat8E5M2};
+  const bool goes_on = saved && saved->amax_history_len == anew.amax_history_len &&
+                       saved->is_hybrid == anew.is_hybrid;
+  return goes_on ? *saved : anew;
 }
 
 int64_t workspace_bytes_of(const Backend& backend, const TrainerOptions& options,
@@ -62,32 +73,22 @@ Trainer::Trainer(Backend& backend, const TrainerOptions& options, const ProcessG
       optimizer_(backend, groups, table_, shards_, options.shape.dtype, options.optimizer, plan_),
       reducer_(backend, groups, shards_, partial_gradients(groups.layout, table_), table_.tied()),
       gatherer_(backend, groups, shards_),
+      batches_(
+          backend, options.shape, model_,
+          pipeline_embedding_slots(groups.layout.pp_rank, pipeline_, options.most_micro_batches),
+          options.has_loss_mask, plan_),
       results_(backend,
                {.most = options.num_sample_losses,
                 .micro_batch_size = options.shape.micro_batch_size,
                 .dp_rank = groups.layout.dp_rank,
                 .dp_size = groups.layout.dp_size},
-               num_layers_with_errors(options.shape)) {
-  const int64_t B = options.shape.micro_batch_size, T = options.shape.seq_length;
+               num_layers_with_errors(options.shape)),
+      judge_(options.loss_scale, options.skips_bad_steps) {
   const int64_t n = shards_.padded_elements();
   plan_.add(MemoryClass::kParameters, "parameters", &parameters_, options.shape.dtype, {n});
   plan_.add(MemoryClass::kGradients, "gradients", &gradients_, DType::kFloat32, {n});
   if (workspace_bytes > 0) {
     plan_.add(MemoryClass::kWorkspace, "workspace", &workspace_, DType::kUInt8, {workspace_bytes});
-  }
-  const bool has_head = model_.has_head();
-  tokens_.resize(static_cast<size_t>(
-      pipeline_embedding_slots(groups.layout.pp_rank, pipeline_, options.most_micro_batches)));
-  for (Tensor& tokens : tokens_)
-    plan_.add(MemoryClass::kBatch, "tokens", &tokens, DType::kInt32, {B, T});
-  if (has_head) plan_.add(MemoryClass::kBatch, "targets", &targets_, DType::kInt32, {B, T});
-  if (has_head && options.has_loss_mask) {
-    plan_.add(MemoryClass::kBatch, "loss mask", &loss_mask_, DType::kFloat32, {B, T});
-  }
-  if (options.shape.needs_document_bounds()) {
-    document_bounds_.resize(static_cast<size_t>(model_.num_slots()));
-    for (Tensor& bounds : document_bounds_)
-      plan_.add(MemoryClass::kBatch, "document bounds", &bounds, DType::kInt32, {B, T, 2});
   }
   results_.plan(plan_);
 }
@@ -158,10 +159,14 @@ bool Trainer::step(const GlobalBatch& batch, const StepOptions& options) {
       batch.num_micro_batches,
       {.training = true, .params_norm = options.params_norm, .fp8_errors = options.fp8_errors});
   run_micro_batches(batch, /*training=*/true, /*timed=*/true);
-  if (options.fp8_errors) share_fp8_errors();
+  if (options.fp8_errors) {
+    // A rank has its layers and its part of each; sums over all ranks tell the last one of all.
+    for (Communicator* group : {groups_.tensor.get(), groups_.data.get(), groups_.pipeline.get()})
+      group->all_reduce(results_.fp8_errors(), Reduce::kSum, Stream::kCompute);
+  }
   const Tensor norm_and_clip = results_.norm_and_clip();
   optimizer_.gradient_norm(norm_and_clip, loss_scale());
-  const StepOutcome outcome = may_skip_steps() ? judge() : StepOutcome{};
+  const StepOutcome outcome = judge_.may_skip_steps() ? judge() : StepOutcome{};
   // This comes before the update, whose gathers of weights run on beside the next forward: a
   // reduction behind them in their communicator would wait for all of them.
   model_.linears().end_step(*groups_.tensor, *groups_.data);
@@ -179,28 +184,13 @@ bool Trainer::step(const GlobalBatch& batch, const StepOptions& options) {
   return !outcome.skipped;
 }
 
-// Waits for the norm and the loss, which all ranks have alike, decides whether the step may update
-// the weights, and moves the loss's factor. An overflow that lowers it is no bad step: the next one
-// may be good. [Megatron-LM megatron/core/optimizer/optimizer.py,
-// MixedPrecisionOptimizer.prepare_grads]
+// Waits for the norm and the loss, which all ranks have alike.
 StepOutcome Trainer::judge() {
   results_.copy_norm_and_loss();
   backend_.record(settled_, Stream::kCompute);
   groups_.wait_for(backend_, settled_);  // no more: another stream may copy a checkpoint still
   const auto [norm, loss] = results_.norm_and_loss();
-  const bool overflows = !std::isfinite(norm);
-  const bool has_loss = std::isfinite(loss);
-  bool is_bad = overflows || !has_loss;
-  StepOutcome outcome{.skipped = is_bad};
-  if (scalars_.loss_scale) {
-    is_bad = overflows ? is_exhausted(*options_.loss_scale, *scalars_.loss_scale) : !has_loss;
-    scalars_.loss_scale = loss_scale_after(*options_.loss_scale, *scalars_.loss_scale, overflows);
-  }
-  scalars_.skipped_steps += outcome.skipped ? 1 : 0;
-  scalars_.bad_steps_in_row = is_bad ? scalars_.bad_steps_in_row + 1 : 0;
-  outcome.loss_scale = loss_scale();
-  outcome.bad_steps_in_row = scalars_.bad_steps_in_row;
-  return outcome;
+  return judge_.judge(norm, loss, scalars_);
 }
 
 void Trainer::evaluate(const GlobalBatch& batch) {
@@ -218,37 +208,21 @@ double Trainer::forward_backward(const GlobalBatch& batch) {
   return loss;
 }
 
-// Batches of shorter sequences lie at the beginnings of the buffers.
-void Trainer::set_sequence_length(const GlobalBatch& batch) {
-  const int64_t B = options_.shape.micro_batch_size;
-  const int64_t T = batch.seq_length > 0 ? batch.seq_length : options_.shape.seq_length;
-  model_.set_sequence_length(T);
-  const auto shorten = [&](Tensor& tensor) {
-    if (tensor) tensor = Tensor(tensor.data(), tensor.dtype(), {B, T});
-  };
-  for (Tensor& tokens : tokens_) shorten(tokens);
-  shorten(targets_);
-  shorten(loss_mask_);
-  for (Tensor& bounds : document_bounds_) bounds = Tensor(bounds.data(), DType::kInt32, {B, T, 2});
-}
-
 void Trainer::run_micro_batches(const GlobalBatch& batch, bool training, bool timed) {
-  set_sequence_length(batch);
   const ParallelLayout& layout = groups_.layout;
   const int64_t num = batch.num_micro_batches;
   const bool keeps_samples = timed && results_.keeps_samples();
   if (training && pipeline_slots(layout.pp_rank, pipeline_, num) > model_.num_slots())
     throw std::logic_error("trainer: a batch has more micro-batches than were planned");
-  if (!document_bounds_.empty() && batch.document_bounds == nullptr)
-    throw std::logic_error("trainer: a batch does not tell the documents that the model needs");
-  if (model_.has_head() && batch.loss_mask != nullptr && loss_mask_.empty())
-    throw std::logic_error("trainer: a batch has a loss mask, and none was planned");
+  batches_.begin(batch);
+  model_.set_sequence_length(batch.seq_length > 0 ? batch.seq_length : options_.shape.seq_length);
   const std::vector<PipelineWork> order =
       training ? pipeline_order(layout.pp_rank, pipeline_, num)
                : pipeline_order_of_evaluation(layout.pp_rank, pipeline_, num);
   for (const PipelineWork& work : order) {
     using Kind = PipelineWork::Kind;
-    if (work.kind == Kind::kExchange) exchange(work);
+    if (work.kind == Kind::kExchange)
+      exchange_between_stages(work, groups_, model_, options_.scatters_between_stages);
     if (work.kind == Kind::kForward) forward(batch, work.item, training, timed);
     if (work.kind == Kind::kBackward) backward(batch, work.item);
     if (timed) results_.work_done(work.kind);
@@ -259,16 +233,28 @@ void Trainer::run_micro_batches(const GlobalBatch& batch, bool training, bool ti
   if (timed && layout.pp_size > 1) results_.work_done(PipelineWork::Kind::kExchange);
 }
 
+MicroBatch Trainer::micro_batch_at(const GlobalBatch& batch, const PipelineItem& item) const {
+  MicroBatch micro_batch = batches_.micro_batch(batch, item, model_.chunk(item.chunk));
+  micro_batch.iteration = scalars_.iteration;
+  micro_batch.recorder = groups_.recorder_of_own_work();
+  // Megatron's order: micro-batch i is the i-th run of B * DP consecutive samples, of which rank r
+  // takes the r-th B.
+  const ParallelLayout& layout = groups_.layout;
+  micro_batch.first_sample =
+      (item.micro_batch * layout.dp_size + layout.dp_rank) * options_.shape.micro_batch_size;
+  return micro_batch;
+}
+
 void Trainer::forward(const GlobalBatch& batch, const PipelineItem& item, bool training,
                       bool timed) {
-  micro_batch_to_device(batch, item);
+  batches_.copy_to_device(batch, item, model_.chunk(item.chunk));
   MicroBatch micro_batch = micro_batch_at(batch, item);
   if (timed) micro_batch.fp8_errors = results_.fp8_errors();
   model_.forward(micro_batch, training, &gatherer_);
   if (!model_.chunk(item.chunk).has_head) return;
   const int64_t micro_batch_idx = item.micro_batch;
   const double mask_sum = batch.loss_mask ? batch.mask_sums[micro_batch_idx]
-                                          : static_cast<double>(targets_.num_elements());
+                                          : static_cast<double>(batches_.num_targets());
   // Losses and gradients are summed over micro-batches and data-parallel ranks: each micro-batch
   // has an equal share of the mean.
   const auto num_shares = static_cast<double>(batch.num_micro_batches * groups_.layout.dp_size);
@@ -298,44 +284,6 @@ void Trainer::backward(const GlobalBatch& batch, const PipelineItem& item) {
                   is_last ? &reducer_ : nullptr);
 }
 
-// With sequence parallelism the ranks of a stage hold different rows, else all hold the same
-// numbers. [Narayanan et al. 2021, arXiv:2104.04473, section 4.1: scatter/gather]
-Tensor Trainer::exchanged_part(Tensor whole) const {
-  const int64_t tp_size = groups_.layout.num_row_shares() > 1 ? 1 : groups_.layout.tp_size;
-  if (!options_.scatters_between_stages || tp_size == 1 || whole.num_elements() % tp_size != 0)
-    return whole;
-  const int64_t count = whole.num_elements() / tp_size;
-  return range_of(whole, {groups_.layout.tp_rank * count, count});
-}
-
-// The ranks of a pipeline group are its stages. Interleaved, they are a ring. Two stages may then
-// send each other two tensors at once, which a communicator matches by their order: activations
-// come first. The tensor-parallel ranks of a stage exchange at the same place of their order, so
-// all gather what has arrived in the same order.
-void Trainer::exchange(const PipelineWork& work) {
-  const int p = pipeline_.pp_size, rank = groups_.layout.pp_rank;
-  const int before = (rank + p - 1) % p, after = (rank + 1) % p;
-  std::array<Transfer, 4> transfers;
-  size_t count = 0;
-  std::array<Tensor, 2> received;
-  size_t num_received = 0;
-  const auto add = [&](Tensor tensor, int peer, bool sends) {
-    transfers[count++] = {exchanged_part(tensor), peer, sends};
-    if (!sends) received[num_received++] = tensor;
-  };
-  const PipelineItem &input = work.receives_input, &gradient = work.receives_gradient;
-  if (input.is_there()) add(model_.input(input.slot), before, false);
-  if (work.sends_output.is_there()) add(model_.output(), after, true);
-  if (gradient.is_there()) add(model_.output_gradient(gradient.gradient_slot), after, false);
-  if (work.sends_gradient.is_there()) add(model_.input_gradient(), before, true);
-  groups_.pipeline->exchange(std::span(transfers).first(count), Stream::kCompute);
-  for (const Tensor& whole : std::span(received).first(num_received)) {
-    const Tensor part = exchanged_part(whole);
-    if (part.num_elements() == whole.num_elements()) continue;
-    groups_.tensor->all_gather(whole, part, Stream::kCompute);
-  }
-}
-
 // Sums the losses over data-parallel ranks and tells them to all stages.
 void Trainer::share_losses(bool keeps_samples) {
   const ParallelLayout& layout = groups_.layout;
@@ -355,51 +303,6 @@ void Trainer::share_losses(bool keeps_samples) {
   }
 }
 
-// A rank has its layers and its part of each; sums over all ranks tell the last one of all.
-void Trainer::share_fp8_errors() {
-  for (Communicator* group : {groups_.tensor.get(), groups_.data.get(), groups_.pipeline.get()})
-    group->all_reduce(results_.fp8_errors(), Reduce::kSum, Stream::kCompute);
-}
-
-// Copies on the compute stream: half a megabyte takes microseconds, and by stream order the buffers
-// are free again. Stages between the first and the last need no tokens, at most the bounds of
-// documents.
-void Trainer::micro_batch_to_device(const GlobalBatch& batch, const PipelineItem& item) {
-  const auto copy = [&](Tensor to, const auto* from) {
-    backend_.copy(to.data(), from + item.micro_batch * to.num_elements(), to.num_bytes(),
-                  Stream::kCompute);
-  };
-  const auto slot = static_cast<size_t>(item.slot);
-  const Chunk& chunk = model_.chunk(item.chunk);
-  if (chunk.has_embedding) copy(tokens_[static_cast<size_t>(item.embedding_slot)], batch.tokens);
-  if (!document_bounds_.empty()) copy(document_bounds_[slot], batch.document_bounds);
-  if (!chunk.has_head) return;
-  copy(targets_, batch.targets);
-  if (batch.loss_mask) copy(loss_mask_, batch.loss_mask);
-}
-
-MicroBatch Trainer::micro_batch_at(const GlobalBatch& batch, const PipelineItem& item) const {
-  MicroBatch micro_batch;
-  micro_batch.chunk = item.chunk;
-  micro_batch.slot = item.slot;
-  micro_batch.gradient_slot = item.gradient_slot;
-  micro_batch.embedding_slot = item.embedding_slot;
-  if (model_.chunk(item.chunk).has_embedding)
-    micro_batch.tokens = tokens_[static_cast<size_t>(micro_batch.embedding_slot)];
-  micro_batch.targets = targets_;
-  if (batch.loss_mask) micro_batch.loss_mask = loss_mask_;
-  if (!document_bounds_.empty())
-    micro_batch.document_bounds = document_bounds_[static_cast<size_t>(micro_batch.slot)];
-  micro_batch.iteration = scalars_.iteration;
-  micro_batch.recorder = groups_.recorder_of_own_work();
-  // Megatron's order: micro-batch i is the i-th run of B * DP consecutive samples, of which rank r
-  // takes the r-th B.
-  const ParallelLayout& layout = groups_.layout;
-  micro_batch.first_sample =
-      (item.micro_batch * layout.dp_size + layout.dp_rank) * options_.shape.micro_batch_size;
-  return micro_batch;
-}
-
 void Trainer::finish_gathering() {
   gatherer_.wait_for_all();
   backend_.record(settled_, Stream::kCompute);
@@ -410,7 +313,7 @@ StepResult Trainer::result() {
   groups_.wait_for(backend_, results_.oldest_is_here());
   StepResult result = results_.take();
   const bool is_finite = std::isfinite(result.loss) && std::isfinite(result.grad_norm);
-  if (!is_finite && !may_skip_steps()) result.outcome.bad_steps_in_row = 1;
+  if (!is_finite && !judge_.may_skip_steps()) result.outcome.bad_steps_in_row = 1;
   return result;
 }
 
@@ -418,36 +321,9 @@ StepResult Trainer::result() {
 
 void Trainer::set_scalar_state(const ScalarState& scalars) {
   scalars_ = scalars;
-  const bool is_dynamic = options_.loss_scale && !options_.loss_scale->constant;
-  if (!may_skip_steps()) scalars_.bad_steps_in_row = 0;
-  if (!is_dynamic) {
-    scalars_.loss_scale.reset();
-  } else if (!scalars_.loss_scale) {
-    scalars_.loss_scale = initial_loss_scale(*options_.loss_scale);
-  }
-  set_fp8_scaling_state();
-}
-
-// Histories of another length are of no use, nor are scales for another format: they begin anew.
-void Trainer::set_fp8_scaling_state() {
-  const std::optional<Fp8Options>& fp8 = options_.shape.fp8;
-  if (!fp8 || !fp8->is_delayed) {
-    scalars_.fp8_scaling.reset();
-    return;
-  }
-  const Fp8ScalingState anew{.amax_history_len = fp8->amax_history_len,
-                             .is_hybrid = fp8->gradients == DType::kFloat8E5M2};
-  const auto& saved = scalars_.fp8_scaling;
-  if (!saved || saved->amax_history_len != anew.amax_history_len ||
-      saved->is_hybrid != anew.is_hybrid)
-    scalars_.fp8_scaling = anew;
-  model_.linears().set_num_steps(scalars_.fp8_scaling->steps);
-}
-
-double Trainer::loss_scale() const {
-  if (!options_.loss_scale) return 1;
-  return options_.loss_scale->constant ? *options_.loss_scale->constant
-                                       : scalars_.loss_scale->scale;
+  judge_.begin(scalars_);
+  scalars_.fp8_scaling = fp8_scaling_from(scalars.fp8_scaling, options_.shape.fp8);
+  if (scalars_.fp8_scaling) model_.linears().set_num_steps(scalars_.fp8_scaling->steps);
 }
 
 Tensor Trainer::gradient(const Parameter& parameter) const {
@@ -467,54 +343,14 @@ std::vector<StateTensor> Trainer::tensors_to_load(bool optimizer) {
   return tensors;
 }
 
-void Trainer::add_fp8_scaling(std::vector<StateTensor>& tensors) {
-  if (!options_.shape.fp8 || !options_.shape.fp8->is_delayed) return;
-  int64_t layer = 0;
-  for (int64_t idx = 0; idx < pipeline_.num_chunks; ++idx) {
-    const Chunk& chunk = model_.chunk(idx);
-    for (int64_t i = 0; i < chunk.num_layers; ++i) {
-      const std::string prefix = "fp8/decoder.layers." + std::to_string(chunk.first_layer + i);
-      const LinearLayers::State state = model_.linears().state_of(layer++);
-      const auto add = [&](const char* name, Tensor rows) {
-        tensors.push_back({prefix + name,
-                           {rows.shape(0), rows.shape(1)},
-                           -1,
-                           0,
-                           0,
-                           range_of(rows, {0, rows.num_elements()})});
-      };
-      add(".forward", state.forward);
-      add(".gradients", state.gradients);
-    }
-  }
-}
-
 std::vector<StateTensor> Trainer::state_tensors(bool optimizer) {
   gatherer_.wait_for_all();
   optimizer_.join_masters();
-  std::vector<StateTensor> tensors;
-  for (const Parameter& p : table_.all()) {
-    if (p.num_own == 0) continue;  // the words of a rank may all be padding
-    tensors.push_back({"model/" + p.name, p.global_shape, p.split_dim, p.begin, p.end,
-                       range_of(parameters_, {p.arena_offset, p.num_own})});
-  }
-  const auto add = [&](const std::string& prefix, const auto& place_of) {
-    for (const Parameter& p : table_.all()) {
-      for (const Optimizer::Piece& piece : optimizer_.pieces_of(p, p.num_own)) {
-        tensors.push_back({prefix + p.name, p.global_shape, p.split_dim, p.begin, p.end,
-                           place_of(piece), piece.first});
-      }
-    }
-  };
-  using Piece = Optimizer::Piece;
-  if (optimizer_.has_masters())
-    add("optimizer/master/", [&](const Piece& piece) { return optimizer_.master_of(piece); });
+  std::vector<StateTensor> tensors = weight_tensors(table_, parameters_, optimizer_);
   if (!optimizer) return tensors;
-  add_fp8_scaling(tensors);
-  add("optimizer/exp_avg/",
-      [&](const Piece& piece) { return range_of(optimizer_.exp_avg(), piece.state); });
-  add("optimizer/exp_avg_sq/",
-      [&](const Piece& piece) { return range_of(optimizer_.exp_avg_sq(), piece.state); });
+  const bool has_fp8_state = options_.shape.fp8 && options_.shape.fp8->is_delayed;
+  if (has_fp8_state) add_fp8_scaling(model_, pipeline_.num_chunks, tensors);
+  add_moments(table_, optimizer_, tensors);
   return tensors;
 }
 

@@ -17,13 +17,13 @@
 
 #include "kernels/backend.h"
 #include "trainer/config/memory_plan.h"
-#include "trainer/data/global_batch.h"
 #include "trainer/model/model.h"
 #include "trainer/model/parameters.h"
 #include "trainer/parallel/gradient_reducer.h"
 #include "trainer/parallel/parameter_gatherer.h"
 #include "trainer/parallel/pipeline_order.h"
 #include "trainer/parallel/process_groups.h"
+#include "trainer/step/batch_buffers.h"
 #include "trainer/step/loss_scale.h"
 #include "trainer/step/optimizer.h"
 #include "trainer/step/step_results.h"
@@ -121,7 +121,8 @@ class Trainer {
   const ScalarState& scalar_state() const { return scalars_; }
   // The loss's dynamic factor begins anew where `scalars` have none.
   void set_scalar_state(const ScalarState& scalars);
-  double loss_scale() const;  // the factor of the next step's loss; 1 where there is none
+  // Returns the factor of the next step's loss; 1 where there is none.
+  double loss_scale() const { return judge_.loss_scale(scalars_); }
   // Waits until the parameters that other ranks have updated are here, where a rank that does not
   // come is noticed.
   void finish_gathering();
@@ -133,22 +134,11 @@ class Trainer {
   void parameters_loaded();
 
  private:
-  void set_sequence_length(const GlobalBatch& batch);
-  void micro_batch_to_device(const GlobalBatch& batch, const PipelineItem& item);
   MicroBatch micro_batch_at(const GlobalBatch& batch, const PipelineItem& item) const;
   void forward(const GlobalBatch& batch, const PipelineItem& item, bool training, bool timed);
   void backward(const GlobalBatch& batch, const PipelineItem& item);
   void wait_for_readers_of_state();
-  void exchange(const PipelineWork& work);
-  // Returns what this rank sends or receives of a tensor that stages exchange: the tensor itself,
-  // or its part of it.
-  Tensor exchanged_part(Tensor whole) const;
   void share_losses(bool keeps_samples);
-  void share_fp8_errors();
-  void set_fp8_scaling_state();
-  void add_fp8_scaling(std::vector<StateTensor>& tensors);
-  // Each step waits for its numbers before the update.
-  bool may_skip_steps() const { return options_.loss_scale || options_.skips_bad_steps; }
   StepOutcome judge();
   // With `timed` the result that has begun gets the numbers and times of its micro-batches.
   void run_micro_batches(const GlobalBatch& batch, bool training, bool timed);
@@ -166,10 +156,9 @@ class Trainer {
   ParameterGatherer gatherer_;
   Tensor parameters_, gradients_;  // arenas: x, fp32
   Tensor workspace_;
-  std::vector<Tensor> tokens_;           // by embedding slot; of the stage with the embedding
-  std::vector<Tensor> document_bounds_;  // by slot; of every stage
-  Tensor targets_, loss_mask_;  // of the stage with the head, which has one micro-batch at a time
+  BatchBuffers batches_;
   StepResults results_;
+  const StepJudge judge_;
   ScalarState scalars_;
   std::optional<EventId> state_is_read_until_;
   EventId settled_ = 0;

@@ -52,7 +52,8 @@ class InspectTokens : public InspectRun {
     parsed.config.fill_defaults();
     const auto ranks = join_ranks({});
     const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::tmpfile(), std::fclose);
-    TrainLoop(parsed.config, {}, TrainLoop::Clock::now(), *ranks, out.get()).run();
+    Run run = start_run({parsed.config, RunStart::Clock::now(), *ranks, out.get()}, {});
+    TrainLoop(run).run();
   }
 
   // Returns the samples of all passes that trained, or of the others, in order.
