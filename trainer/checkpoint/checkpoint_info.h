@@ -22,13 +22,10 @@ struct CheckpointInfo {
   std::string lr_decay_style;
   std::optional<int64_t> lr_decay_tokens, lr_warmup_tokens;
   bool lr_tokens_as_deepspeed = false;
-  // LrPosition's; checkpoints of version 0.1 have neither samples nor tokens, and those are then
-  // scalars': no step was skipped.
-  int64_t lr_samples = 0, lr_tokens = 0, lr_warmup_end_tokens = 0;
+  int64_t lr_samples = 0, lr_tokens = 0, lr_warmup_end_tokens = 0;  // LrPosition's
   // Names and values that must be equal in the run that loads it: "num_layers" -> "12", ...
   std::map<std::string, std::string> architecture;
-  // The bytes that the run was trained on. Empty in imported weights and in checkpoints of version
-  // 0.1.
+  // The bytes that the run was trained on. Empty in imported weights.
   DataIdentity data;
   // The table of GEMM algorithms that the run used (Backend::algorithms()). A run that resumes uses
   // it again, so that it goes on bit for bit on another node.
@@ -37,7 +34,7 @@ struct CheckpointInfo {
   // then starts afresh.
   bool has_optimizer = true;
   // The segments of the run up to here, the one that saves it included, as a JSON list
-  // (segment_list.h). Empty in imported weights and in checkpoints of older versions.
+  // (segment_list.h). Empty in imported weights.
   std::string run_segments_json;
   // All arguments of the run as a JSON object, for people.
   std::string arguments_json = "{}";

@@ -16,21 +16,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-bool is_word_embedding(std::string_view name) {
-  return name.ends_with("/embedding.word_embeddings.weight");
-}
-
-// Checkpoints of version 0.1 hold the padding rows of the word embeddings, too; the model's rows
-// come first.
-bool shapes_fit(const TensorPiece& stored, const TensorPiece& want) {
-  if (stored.global_shape == want.global_shape) return true;
-  std::vector<int64_t> shape = stored.global_shape;
-  if (!is_word_embedding(want.name) || shape.size() != want.global_shape.size()) return false;
-  if (shape.empty() || shape[0] < want.global_shape[0]) return false;
-  shape[0] = want.global_shape[0];
-  return shape == want.global_shape;
-}
-
 // Returns the type of the elements of a stored piece, if a model can have it.
 std::optional<DType> stored_type(const StoredPiece& stored) {
   for (const DType type : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
@@ -128,7 +113,7 @@ void CheckpointReader::read_pieces(const std::vector<size_t>& pieces, const Tens
   std::vector<std::pair<int64_t, int64_t>> found;  // the first element of each run, and its length
   for (const size_t idx : pieces) {
     const StoredPiece& stored = manifest_.pieces[idx];
-    if (!shapes_fit(stored.piece, want)) {
+    if (stored.piece.global_shape != want.global_shape) {
       throw std::runtime_error(folder_.string() + ": tensor " + stored.piece.name + " has shape " +
                                shape_text(stored.piece.global_shape) + ", this run needs " +
                                shape_text(want.global_shape));

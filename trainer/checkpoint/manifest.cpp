@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr const char *kFormat = "weft-checkpoint-2", *kFormat1 = "weft-checkpoint-1";
+constexpr const char* kFormat = "weft-checkpoint-2";
 
 std::string hex(uint64_t value) {
   char text[17];
@@ -147,29 +147,16 @@ void check_numbers(const CheckpointInfo& info) {
         "the length of the learning-rate schedule is out of range");
 }
 
-// Checkpoints of earlier versions count no tokens: all sequences were whole.
-void read_tokens(const Json& json, CheckpointInfo& info) {
-  const Json& schedule = json.at("lr_scheduler");
-  int64_t tokens = 0;
-  if (const auto length = find_json_integer(json.at("arguments"), "seq_length"))
-    check(!__builtin_mul_overflow(info.scalars.consumed_samples, *length, &tokens),
-          "its tokens cannot be counted");
-  info.scalars.consumed_tokens = find_json_integer(json, "consumed_train_tokens").value_or(tokens);
-  info.lr_tokens = find_json_integer(schedule, "num_tokens").value_or(info.scalars.consumed_tokens);
-  info.lr_warmup_end_tokens = find_json_integer(schedule, "warmup_end_tokens").value_or(0);
-}
-
 CheckpointInfo info_from_json(const Json& json) {
   CheckpointInfo info;
   info.scalars.iteration = json_integer_at(json, "iteration");
   info.scalars.consumed_samples = json_integer_at(json, "consumed_train_samples");
   info.scalars.adam_step = json_integer_at(json, "adam_step");
-  info.scalars.skipped_steps = find_json_integer(json, "skipped_iterations").value_or(0);
-  info.scalars.bad_steps_in_row = find_json_integer(json, "bad_steps_in_row").value_or(0);
-  if (json.contains("grad_scaler"))
-    info.scalars.loss_scale = loss_scale_from_json(json["grad_scaler"]);
-  if (json.contains("fp8_scaling"))
-    info.scalars.fp8_scaling = fp8_scaling_from_json(json["fp8_scaling"]);
+  info.scalars.skipped_steps = json_integer_at(json, "skipped_iterations");
+  info.scalars.bad_steps_in_row = json_integer_at(json, "bad_steps_in_row");
+  info.scalars.consumed_tokens = json_integer_at(json, "consumed_train_tokens");
+  info.scalars.loss_scale = loss_scale_from_json(json.at("grad_scaler"));
+  info.scalars.fp8_scaling = fp8_scaling_from_json(json.at("fp8_scaling"));
   info.consumed_valid_samples = json_integer_at(json, "consumed_valid_samples");
   const Json& schedule = json.at("lr_scheduler");
   schedule.at("max_lr").get_to(info.max_lr);
@@ -177,17 +164,17 @@ CheckpointInfo info_from_json(const Json& json) {
   schedule.at("warmup_samples").get_to(info.lr_warmup_samples);
   info.lr_decay_samples = json_integer_at(schedule, "decay_samples");
   schedule.at("decay_style").get_to(info.lr_decay_style);
-  info.lr_samples =
-      find_json_integer(schedule, "num_samples").value_or(info.scalars.consumed_samples);
+  info.lr_samples = json_integer_at(schedule, "num_samples");
+  info.lr_tokens = json_integer_at(schedule, "num_tokens");
+  info.lr_warmup_end_tokens = json_integer_at(schedule, "warmup_end_tokens");
   info.lr_decay_tokens = find_json_integer(schedule, "decay_tokens");
   info.lr_warmup_tokens = find_json_integer(schedule, "warmup_tokens");
-  info.lr_tokens_as_deepspeed = schedule.value("tokens_as_deepspeed", false);
+  schedule.at("tokens_as_deepspeed").get_to(info.lr_tokens_as_deepspeed);
   json.at("architecture").get_to(info.architecture);
-  if (json.contains("data")) info.data = data_identity_from_json(json["data"]);
-  info.gemm_algorithms = json.value("gemm_algorithms", "");
+  info.data = data_identity_from_json(json.at("data"));
+  json.at("gemm_algorithms").get_to(info.gemm_algorithms);
   info.arguments_json = json.at("arguments").dump();
   if (json.contains("run_segments")) info.run_segments_json = json["run_segments"].dump();
-  read_tokens(json, info);
   check_numbers(info);
   return info;
 }
@@ -230,12 +217,9 @@ StoredPiece piece_from_json(const Json& json) {
   piece.begin = json_integer_at(json, "begin");
   piece.end = json_integer_at(json, "end");
   stored.xxh3 = from_hex(json.at("xxh3").get<std::string>());
-  // Format 1 has whole slices under their own names.
-  stored.key = json.value("key", piece.name);
-  piece.count = 0;
-  check_piece(stored);
-  piece.first = find_json_integer(json, "first").value_or(0);
-  piece.count = json.contains("count") ? json_integer_at(json, "count") : slice_elements(piece);
+  json.at("key").get_to(stored.key);
+  piece.first = json_integer_at(json, "first");
+  piece.count = json_integer_at(json, "count");
   check_piece(stored);
   return stored;
 }
@@ -271,13 +255,15 @@ Manifest read_manifest(const fs::path& path) {
   Manifest manifest;
   try {
     Json json = parse_json<Json>(text);
-    const bool is_format_1 = json.at("format") == kFormat1;
-    if (json["format"] != kFormat && !is_format_1)
-      throw std::runtime_error("its format is " + json.at("format").dump() + ", not " + kFormat);
+    if (json.at("format") != kFormat) {
+      throw std::runtime_error("its format is " + json["format"].dump() +
+                               ", and this version reads " + kFormat +
+                               "; export its weights with the version that saved it (weft-model "
+                               "export), and import them with this one");
+    }
     take_checksum(json, path);
     manifest.info = info_from_json(json.at("info"));
-    for (const Json& piece : json.at(is_format_1 ? "tensors" : "pieces"))
-      manifest.pieces.push_back(piece_from_json(piece));
+    for (const Json& piece : json.at("pieces")) manifest.pieces.push_back(piece_from_json(piece));
   } catch (const ChecksumMismatch&) {
     throw;
   } catch (const std::exception& error) {

@@ -32,9 +32,8 @@ std::vector<StoredPiece> pieces_from_text(std::string_view text);
 
 // Returns JSON whose last field is the XXH3 checksum of everything before it.
 std::string to_json(const Manifest& manifest);
-// Reads format 2 and, with whole slices for pieces, format 1 of version 0.1. Throws
-// std::runtime_error, which names `path`, if the file is no manifest, and ChecksumMismatch if it
-// was changed since it was written. No number of the result is outside of its range, every file is
+// Throws std::runtime_error, which names `path`, if the file is no manifest, or has another format,
+// and ChecksumMismatch if it was changed since it was written. No number of the result is outside of its range, every file is
 // a plain name, and pieces lie within their tensors.
 Manifest read_manifest(const std::filesystem::path& path);
 

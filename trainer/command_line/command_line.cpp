@@ -85,7 +85,7 @@ class Declare {
   void group(const char* name) { group_ = name; }
 
   template <typename T>
-  void operator()(const std::string& name, T& value, const std::string& help) {
+  void operator()(const std::string& name, T& value, ChangeEffect, const std::string& help) {
     const std::string flag = "--" + name;
     flags_.push_back(flag);
     if constexpr (std::is_same_v<T, bool>) {

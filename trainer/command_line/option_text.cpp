@@ -47,16 +47,11 @@ std::string python_text(const std::vector<T>& values) {
   return "[" + text + "]";
 }
 
-std::string snake_case(std::string name) {
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-}
-
 class ToText {
  public:
   void group(const char*) {}
   template <typename T>
-  void operator()(const std::string& name, const T& value, const char*) {
+  void operator()(const std::string& name, const T& value, ChangeEffect, const char*) {
     values.emplace_back(snake_case(name), python_text(value));
   }
   std::vector<std::pair<std::string, std::string>> values;
@@ -66,7 +61,7 @@ class ToJson {
  public:
   void group(const char*) {}
   template <typename T>
-  void operator()(const std::string& name, const T& value, const char*) {
+  void operator()(const std::string& name, const T& value, ChangeEffect, const char*) {
     object[snake_case(name)] = json_value(value);
   }
   nlohmann::json object = nlohmann::json::object();
@@ -91,6 +86,11 @@ class ToJson {
 };
 
 }  // namespace
+
+std::string snake_case(std::string flag) {
+  std::replace(flag.begin(), flag.end(), '-', '_');
+  return flag;
+}
 
 std::vector<std::pair<std::string, std::string>> resolved_options(const Config& config) {
   ToText visitor;

@@ -15,4 +15,7 @@ std::vector<std::pair<std::string, std::string>> resolved_options(const Config& 
 // Returns the same as the text of one JSON object.
 std::string resolved_json(const Config& config);
 
+// Returns the name that a flag, which is given without dashes, has there.
+std::string snake_case(std::string flag);
+
 }  // namespace weft

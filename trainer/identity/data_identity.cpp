@@ -58,11 +58,8 @@ std::unordered_set<std::string> scheduled_datasets(const SplitBlends& blends) {
 void add_blend_differences(const DataIdentity& saved_data, const DataIdentity& our_data,
                            DataDifferences& differences) {
   const std::vector<DatasetIdentity>&saved = saved_data.datasets, &ours = our_data.datasets;
-  std::unordered_set<std::string> saved_scheduled, our_scheduled;
-  if (saved_data.has_blends()) {
-    saved_scheduled = scheduled_datasets(saved_data.blends);
-    our_scheduled = scheduled_datasets(our_data.blends);
-  }
+  const std::unordered_set<std::string> saved_scheduled = scheduled_datasets(saved_data.blends),
+                                        our_scheduled = scheduled_datasets(our_data.blends);
   std::unordered_map<std::string, const DatasetIdentity*> ours_by_prefix;
   for (const DatasetIdentity& dataset : ours) ours_by_prefix[dataset.prefix] = &dataset;
   std::vector<const DatasetIdentity*> gone;
@@ -112,28 +109,19 @@ void add_vocabulary_differences(const RunVocabulary& saved, const RunVocabulary&
 // Masks and positions follow from the token that ends documents.
 void add_end_of_document_difference(const RunVocabulary& saved, const RunVocabulary& ours,
                                     bool is_given, DataDifferences& differences) {
-  if (saved.num_tokens <= 0 || saved.end_of_document == ours.end_of_document) return;
-  if (saved.end_of_document >= 0) {
-    const std::string change = fmt::format(
-        "documents ended with token {}, {}, when the checkpoint was saved and end with token {}, {}, now",
-        saved.end_of_document, saved.end_of_document_source, ours.end_of_document,
-        ours.end_of_document_source);
-    if (is_given) {
-      differences.allowed.push_back(change + ": the run goes on with the new value");
-    } else {
-      differences.refused.push_back(fmt::format(
-          "{}: losses or positions would be masked elsewhere; give --eod-token-id {} to go on as before, "
-          "or --eod-token-id {} to change it",
-          change, saved.end_of_document, ours.end_of_document));
-    }
+  if (saved.end_of_document < 0 || saved.end_of_document == ours.end_of_document) return;
+  const std::string change = fmt::format(
+      "documents ended with token {}, {}, when the checkpoint was saved and end with token {}, {}, now",
+      saved.end_of_document, saved.end_of_document_source, ours.end_of_document,
+      ours.end_of_document_source);
+  if (is_given) {
+    differences.allowed.push_back(change + ": the run goes on with the new value");
     return;
   }
-  // Such a version took the last token of --vocab-size, or of the dataset.
-  if (is_given || saved.num_tokens - 1 == ours.end_of_document) return;
-  differences.allowed.push_back(fmt::format(
-      "the checkpoint is of a version that did not save which token ends documents. It may have been {}, "
-      "the last one of {}, and is {}, {}, now: give --eod-token-id if that is wrong",
-      saved.num_tokens - 1, saved.source, ours.end_of_document, ours.end_of_document_source));
+  differences.refused.push_back(fmt::format(
+      "{}: losses or positions would be masked elsewhere; give --eod-token-id {} to go on as before, "
+      "or --eod-token-id {} to change it",
+      change, saved.end_of_document, ours.end_of_document));
 }
 
 bool is_same_file(const struct stat& a, const struct stat& b) {
@@ -167,22 +155,21 @@ DataIdentity data_identity_from_json(const Json& json) {
   DataIdentity data;
   for (const Json& dataset : json.at("datasets"))
     data.datasets.push_back(dataset_identity_from_json(dataset));
-  data.unsee_sha256 = json.value("unsee_sha256", "");  // older versions had no --unsee
+  json.at("unsee_sha256").get_to(data.unsee_sha256);
   if (json.contains("blends")) data.blends = split_blends_from_json(json["blends"]);
   const Json& vocabulary = json.at("vocabulary");
   data.vocabulary.num_tokens = json_integer_at(vocabulary, "size");
   vocabulary.at("source").get_to(data.vocabulary.source);
   data.vocabulary.tokenizer = tokenizer_files_from(vocabulary.at("tokenizer"));
-  // Older versions did not save it.
-  data.vocabulary.end_of_document = find_json_integer(vocabulary, "end_of_document").value_or(-1);
-  data.vocabulary.end_of_document_source = vocabulary.value("end_of_document_source", "");
+  data.vocabulary.end_of_document = json_integer_at(vocabulary, "end_of_document");
+  vocabulary.at("end_of_document_source").get_to(data.vocabulary.end_of_document_source);
   return data;
 }
 
 DataDifferences compare_data(const DataIdentity& saved, const DataIdentity& ours,
                              const Config& config) {
   DataDifferences differences;
-  // Imported weights and checkpoints of version 0.1 know no dataset.
+  // Imported weights have no dataset.
   if (!saved.datasets.empty()) add_blend_differences(saved, ours, differences);
   add_vocabulary_differences(saved.vocabulary, ours.vocabulary, differences);
   if (config.looks_for_document_ends()) {

@@ -24,7 +24,7 @@ struct DataIdentity {
   RunVocabulary vocabulary;
   std::string unsee_sha256 = {};  // of the file of --unsee; "" without one
   // The datasets that the options, and the files which they name, named when the run began. There
-  // is none in imported weights and in checkpoints of older versions.
+  // is none in imported weights.
   SplitBlends blends = {};
 
   bool has_blends() const { return !blends.prefixes().empty(); }

@@ -21,8 +21,8 @@ struct RunVocabulary {
   // The files of the tokenizer that made the dataset, with absolute paths and checksums.
   TokenizerFiles tokenizer = {};
 
-  // The token that ends documents; -1 in checkpoints of versions that did not save it. Its origin
-  // is for messages, as "the last one of --vocab-size".
+  // The token that ends documents; -1 in imported weights. Its origin is for messages, as "the last
+  // one of --vocab-size".
   int64_t end_of_document = -1;
   std::string end_of_document_source = {};
 };

@@ -74,8 +74,7 @@ std::map<std::string, std::string> architecture_of(const ModelShape& shape) {
       {"vocab_size", std::to_string(shape.vocab_size)},
       {"layernorm_epsilon", shortest(shape.layernorm_epsilon)},
       {"gelu", shape.gelu == Gelu::kTanh ? "tanh" : "erf"}};
-  // Properties that GPT-2 lacks are named only where a model has them, so that older checkpoints
-  // fit.
+  // Properties that GPT-2 lacks are named only where a model has them.
   const auto add = [&](const char* name, bool is_there) {
     if (is_there) architecture[name] = "true";
   };

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -59,16 +57,17 @@ void check_batch_sizes_of_draws(const CheckpointInfo& checkpoint, const Config& 
   }
 }
 
-std::string flag_of(std::string argument) {
-  std::replace(argument.begin(), argument.end(), '_', '-');
-  return "--" + argument;
-}
+// The options of which a resumed run announces a change, with its effect, in order.
+struct AnnouncedOptions {
+  std::vector<std::pair<std::string, ChangeEffect>> flags;
 
-// The only dataset of a run is known by its bytes (compare_data), wherever it lies. Of several, the
-// bytes do not tell which of them is for training.
-bool names_one_dataset(const std::string& argument, const nlohmann::json& value) {
-  return argument == "data_path" && value.is_array() && value.size() == 1;
-}
+  void group(const char*) {}
+  template <typename T>
+  void operator()(const char* flag, const T&, ChangeEffect effect, const char*) {
+    if (effect != ChangeEffect::kCompared && effect != ChangeEffect::kNothing)
+      flags.emplace_back(flag, effect);
+  }
+};
 
 bool is_same_split_in_other_words(const std::string& argument, const nlohmann::json& saved,
                                   const nlohmann::json& ours) {
@@ -76,59 +75,7 @@ bool is_same_split_in_other_words(const std::string& argument, const nlohmann::j
          is_same_split(saved.get<std::string>(), ours.get<std::string>());
 }
 
-}  // namespace
-
-std::vector<AnnouncedArgument> announced_arguments() {
-  using enum ChangeEffect;
-  std::vector<AnnouncedArgument> announced;
-  const auto add = [&](const auto& field, const auto&) {
-    // A cyclic order keeps its micro-batches, and a file of --unsee is compared by its bytes.
-    if (field.name() == "micro_batch_size" || field.moves == Moves::kNothing) return;
-    announced.push_back(
-        {.name = field.name(),
-         .effect = field.moves == Moves::kSamples       ? kMovesSamples
-                   : field.moves == Moves::kEvaluations ? kMovesEvaluations
-                                                        : kGoesOn,
-         .is_of_blends = field.compared_by == ComparedBy::kBlends && field.name() != "split"});
-  };
-  const SampleArguments any;
-  visit_sample_fields(add, any);
-  static const AnnouncedArgument kOthers[] = {
-      {"bf16", kGoesOn},
-      {"fp16", kGoesOn},
-      {"fp32_residual_connection", kGoesOn},
-      {"fp8_format", kGoesOn},
-      {"fp8_recipe", kGoesOn},
-      {"fp8_margin", kGoesOn},
-      {"fp8_amax_history_len", kBeginsHistories},
-      {"fp8_amax_compute_algo", kGoesOn},
-      {"no_fp8_wgrad", kGoesOn},
-      {"loss_scale", kGoesOn},
-      {"initial_loss_scale", kBegins},
-      {"min_loss_scale", kGoesOn},
-      {"loss_scale_window", kGoesOn},
-      {"hysteresis", kGoesOn},
-      {"attention_dropout", kGoesOn},
-      {"hidden_dropout", kGoesOn},
-      {"adam_beta1", kGoesOn},
-      {"adam_beta2", kGoesOn},
-      {"adam_eps", kGoesOn},
-      {"weight_decay", kGoesOn},
-      {"clip_grad", kGoesOn},
-      {"bf16_optimizer_state", kConvertsMoments},
-      {"eod_mask_loss", kGoesOn},
-      {"reset_position_ids", kGoesOn},
-      {"reset_attention_mask", kGoesOn},
-      {"dataloader_inter_document_masking", kGoesOn},
-      {"train_tokens", kGoesOn},
-  };
-  announced.insert(announced.end(), std::begin(kOthers), std::end(kOthers));
-  return announced;
-}
-
-namespace {
-
-// Returns the format, which three other flags name, too; versions without fp8 had none.
+// Returns the format, which three other flags name, too.
 std::string fp8_format_of(const nlohmann::json& arguments) {
   const auto is_given = [&](const char* name) {
     return arguments.contains(name) && arguments[name] == true;
@@ -155,6 +102,8 @@ const char* words_of(ChangeEffect effect) {
       return "Adam's moments are converted, to bf16 by rounding to the nearest, and the run goes on "
              "otherwise than with the old value";
     case ChangeEffect::kGoesOn:
+    case ChangeEffect::kCompared:
+    case ChangeEffect::kNothing:
       break;
   }
   return "the run goes on with the new value";
@@ -164,27 +113,20 @@ std::vector<std::string> argument_differences(const CheckpointInfo& checkpoint,
                                               const Config& config) {
   auto saved =
       nlohmann::json::parse(checkpoint.arguments_json, nullptr, /*allow_exceptions=*/false);
-  // Versions without the option had no curriculum, fp32 moments, no fp8 and a stream of the model's
-  // type.
-  for (const char* name : {"curriculum_schedule_type", "curriculum_metrics"}) {
-    if (saved.is_object() && !saved.contains(name)) saved[name] = nullptr;
-  }
-  for (const char* name : {"bf16_optimizer_state", "fp32_residual_connection"}) {
-    if (saved.is_object() && !saved.contains(name)) saved[name] = false;
-  }
+  if (!saved.is_object()) return {};
   auto ours = nlohmann::json::parse(resolved_json(config));
-  for (nlohmann::json* arguments : {&saved, &ours}) {
-    if (arguments->is_object()) (*arguments)["fp8_format"] = fp8_format_of(*arguments);
-  }
+  for (nlohmann::json* arguments : {&saved, &ours})
+    (*arguments)["fp8_format"] = fp8_format_of(*arguments);
+  AnnouncedOptions announced;
+  visit_options(config, announced);
   std::vector<std::string> differences;
-  for (const auto& [name, effect, is_of_blends] : announced_arguments()) {
-    if (is_of_blends && checkpoint.data.has_blends()) continue;
-    if (!saved.is_object() || !saved.contains(name) || saved[name] == ours[name]) continue;
+  for (const auto& [flag, effect] : announced.flags) {
+    const std::string name = snake_case(flag);
+    if (!saved.contains(name) || saved[name] == ours[name]) continue;
     if (effect == ChangeEffect::kBegins && !checkpoint.scalars.loss_scale) continue;
     if (is_same_split_in_other_words(name, saved[name], ours[name])) continue;
-    if (names_one_dataset(name, saved[name]) && names_one_dataset(name, ours[name])) continue;
-    differences.push_back(fmt::format("{} was {} when the checkpoint was saved and is {} now: {}",
-                                      flag_of(name), saved[name].dump(), ours[name].dump(),
+    differences.push_back(fmt::format("--{} was {} when the checkpoint was saved and is {} now: {}",
+                                      flag, saved[name].dump(), ours[name].dump(),
                                       words_of(effect)));
   }
   return differences;

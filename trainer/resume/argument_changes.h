@@ -5,35 +5,14 @@
 #include <vector>
 
 #include "trainer/checkpoint/checkpoint_info.h"
-#include "trainer/config/config.h"
+#include "trainer/command_line/options.h"
 
 namespace weft {
-
-// An argument that a resumed run may change, and what that does, which the log then tells: those
-// that decide samples (indexed_dataset/order/blends/sample_arguments.h), and others that change
-// numbers. An argument that is not listed is compared by a check of its own, or changes no number
-// that a run computes.
-enum class ChangeEffect {
-  kMovesSamples,
-  kMovesEvaluations,
-  kGoesOn,
-  kBegins,
-  kBeginsHistories,
-  kConvertsMoments
-};
-struct AnnouncedArgument {
-  std::string name;  // as in manifests
-  ChangeEffect effect;
-  // Says which datasets are read, in which shares: compare_blends() tells it where the checkpoint
-  // has blends.
-  bool is_of_blends = false;
-};
-std::vector<AnnouncedArgument> announced_arguments();
 
 // Returns what a change does to the rest of the run: the end of a warning.
 const char* words_of(ChangeEffect effect);
 
-// Returns a warning for each announced argument that the run has changed.
+// Returns a warning for each argument that the run has changed and whose effect is to be announced.
 std::vector<std::string> argument_differences(const CheckpointInfo& checkpoint,
                                               const Config& config);
 

@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
-#include <tuple>
 
 #include "indexed_dataset/base/process/json_integer.h"
 #include "indexed_dataset/base/terminal/terminal_text.h"
@@ -49,15 +48,12 @@ struct Lengths {
   int64_t saved = 0, ours = 0;
 };
 
-// Reads the length from the checkpoint's arguments; without them it is ours, as a change is not
-// known.
-Lengths lengths_of(const nlohmann::json& arguments, const Config& config) {
-  Lengths lengths{config.seq_length, config.seq_length};
-  if (!arguments.is_object()) return lengths;
-  const auto found = arguments.find("seq_length");
-  if (found != arguments.end() && is_json_integer(*found) && *found > 0)
-    lengths.saved = found->get<int64_t>();
-  return lengths;
+// Without the length in the arguments of a checkpoint no change of it is known.
+int64_t seq_length_of(const std::string& arguments, const Config& config) {
+  const auto json = nlohmann::json::parse(arguments, nullptr, /*allow_exceptions=*/false);
+  const auto length = json.is_object() ? json.find("seq_length") : json.end();
+  const bool is_known = length != json.end() && is_json_integer(*length) && *length > 0;
+  return is_known ? length->get<int64_t>() : config.seq_length;
 }
 
 // "token 591", or "token 591 (sample 60 with --seq-length 10)" where a token alone does not tell
@@ -159,45 +155,13 @@ void compare_schedules(const DataIdentity& saved, const DataIdentity& ours,
       change, num_begun, remedy));
 }
 
-// Returns whether arguments of a checkpoint say that its run was given no such file. A version that
-// did not have the option had none.
-bool had_no_file(const nlohmann::json& arguments, const char* name) {
-  if (!arguments.is_object() || arguments.empty()) return false;
-  return !arguments.contains(name) || arguments.at(name).is_null();
-}
-
-// A file that only one of the two runs has is a change of arguments, which is told as such.
-void warn_of_unknown_files(const nlohmann::json& arguments, const Config& config,
-                           DataDifferences& differences) {
-  for (const auto& [flag, name, file] :
-       {std::tuple("--data-args-path", "data_args_path", config.paths.data_args_path),
-        std::tuple("--per-split-data-args-path", "per_split_data_args_path",
-                   config.paths.per_split_data_args_path),
-        std::tuple("--blend-schedule", "blend_schedule", config.paths.blend_schedule)}) {
-    if (file.empty() || had_no_file(arguments, name)) continue;
-    differences.allowed.push_back(fmt::format(
-        "{} {}: the checkpoint is of a version that did not save what this file said, so a "
-        "change of it would go unnoticed; see that it is the file with which the run began",
-        flag, file));
-  }
-}
-
 }  // namespace
 
 DataDifferences compare_blends(const DataIdentity& saved, const std::string& saved_arguments,
                                const DataIdentity& ours, int64_t num_begun, const Config& config) {
   DataDifferences differences;
   const BlendComparison comparison(saved, ours, config.sample_order);
-  const auto arguments =
-      nlohmann::json::parse(saved_arguments, nullptr, /*allow_exceptions=*/false);
-  const Lengths lengths = lengths_of(arguments, config);
-  if (!saved.has_blends()) {
-    warn_of_unknown_files(arguments, config, differences);
-    // Then there was no schedule, and `saved` has none.
-    if (had_no_file(arguments, "blend_schedule"))
-      compare_schedules(saved, ours, comparison, num_begun, config, lengths, differences);
-    return differences;
-  }
+  const Lengths lengths{seq_length_of(saved_arguments, config), config.seq_length};
   const bool have_own_paths = saved.blends.has_own_paths || ours.blends.has_own_paths;
   for (const auto& [split, effect] : {std::pair(Split::kTrain, ChangeEffect::kMovesSamples),
                                       std::pair(Split::kValid, ChangeEffect::kMovesEvaluations),

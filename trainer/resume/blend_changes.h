@@ -13,9 +13,7 @@ namespace weft {
 // and changes of --blend-schedule after those samples, which move none of them. `refused` is a
 // schedule that was changed before their end, where some samples would come twice and others not at
 // all: also one whose "from_tokens" means another sample since --seq-length changed.
-// `saved_arguments` is a JSON object of the checkpoint's arguments. If `saved` is of a version that
-// kept no blends, they say whether it had a schedule at all, and there is a warning for each file
-// that could not be compared.
+// `saved_arguments` is a JSON object of the checkpoint's arguments.
 DataDifferences compare_blends(const DataIdentity& saved, const std::string& saved_arguments,
                                const DataIdentity& ours, int64_t num_begun, const Config& config);
 

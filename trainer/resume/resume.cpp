@@ -36,23 +36,22 @@ std::optional<CyclicOptions> cyclic_order_of(const std::string& saved_arguments,
   if (config.dataloader_type != "cyclic" || !saved.is_object() ||
       saved.value("dataloader_type", "") != "cyclic")
     return std::nullopt;
-  // Older versions demanded equal sizes of each resumed run.
-  const auto kept = saved.find(kCyclicOrder);
-  const auto& sizes = kept != saved.end() && kept->is_object() ? *kept : saved;
   try {
-    return CyclicOptions{
-        .micro_batch_size =
-            find_json_integer(sizes, "micro_batch_size").value_or(config.micro_batch_size),
-        .data_parallel_size =
-            find_json_integer(sizes, kDataParallelSize).value_or(config.data_parallel_size()),
-        .shards = !config.no_data_sharding};
-  } catch (const NotAnInteger& error) {
+    const nlohmann::json& sizes = saved.at(kCyclicOrder);
+    return CyclicOptions{.micro_batch_size = json_integer_at(sizes, "micro_batch_size"),
+                         .data_parallel_size = json_integer_at(sizes, kDataParallelSize),
+                         .shards = !config.no_data_sharding};
+  } catch (const std::exception& error) {
     throw std::runtime_error(std::string("the arguments that the checkpoint has saved: ") +
                              error.what());
   }
 }
 
-LrConflict lr_conflict(const Config& config);
+LrConflict lr_conflict(const Config& config) {
+  if (config.override_lr_scheduler) return LrConflict::kCommandLineWins;
+  if (config.use_checkpoint_lr_scheduler) return LrConflict::kCheckpointWins;
+  return LrConflict::kFail;
+}
 
 // The schedule counts samples. Where it was given in iterations, another batch size makes another
 // one of it.
@@ -73,12 +72,6 @@ LrSettings reconcile_with(const CheckpointInfo& checkpoint, const LrSettings& ou
         batch->get<int64_t>(), config.global_batch(),
         config.global_batch_size ? "" : ", which follows from the number of ranks: give it"));
   }
-}
-
-LrConflict lr_conflict(const Config& config) {
-  if (config.override_lr_scheduler) return LrConflict::kCommandLineWins;
-  if (config.use_checkpoint_lr_scheduler) return LrConflict::kCheckpointWins;
-  return LrConflict::kFail;
 }
 
 // Throws for a folder that holds weights, but not as a --save folder does: the run would start from

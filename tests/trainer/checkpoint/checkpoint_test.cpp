@@ -285,19 +285,6 @@ TEST_F(Checkpoint, KeepsTheLossScaleAndWhatWasSkipped) {
   }
 }
 
-// In the versions before them no step was skipped.
-TEST_F(Checkpoint, WithoutALossScaleIsReadAsItWasMeant) {
-  save(5, 3.0F);
-  const fs::path path = dir_ / "iter_0000005/manifest.json";
-  for (const char* name : {"skipped_iterations", "bad_steps_in_row", "grad_scaler", "num_samples"})
-    forge(path, fmt::format("\"{}\"", name), "\"of_no_version\"");
-  const CheckpointInfo info = read_checkpoint_info(dir_, 5);
-  EXPECT_EQ(info.scalars.consumed_samples, 40);
-  EXPECT_EQ(info.lr_samples, 40);
-  EXPECT_EQ(info.scalars.skipped_steps, 0);
-  EXPECT_FALSE(info.scalars.loss_scale);
-}
-
 TEST_F(Checkpoint, AForgedManifestIsNotBelieved) {
   const fs::path path = dir_ / "iter_0000005/manifest.json";
   for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
@@ -353,43 +340,13 @@ TEST_F(Checkpoint, WithoutAnExchangeOfNamesAFailedReplacementLeavesTheNameToAWho
   EXPECT_FALSE(fs::exists(dir_ / "iter_0000001.replaced"));
 }
 
-// A manifest of version 0.1: whole slices under their own names, the padding of the vocabulary too.
-TEST_F(Checkpoint, Format1IsReadAndCompared) {
-  constexpr const char* kName = "model/embedding.word_embeddings.weight";
-  const auto save_words = [&](const fs::path& dir, int64_t rows) {
-    std::vector<float> values(static_cast<size_t>(rows * 3));
-    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
-    save_checkpoint(
-        dir, info_at(5),
-        {{kName, {rows, 3}, -1, 0, 0, Tensor(values.data(), DType::kFloat32, {rows * 3})}},
-        *backend_);
-  };
-  save_words(dir_ / "old", 128);
-  const fs::path path = dir_ / "old/iter_0000005/manifest.json";
-  auto json = nlohmann::ordered_json::parse(read_file(path));
-  json["format"] = "weft-checkpoint-1";
-  json["tensors"] = json["pieces"];
-  json.erase("pieces");
-  json.erase("checksum");
-  for (auto& tensor : json["tensors"]) {
-    for (const char* field : {"key", "first", "count"}) tensor.erase(field);
-  }
-  const std::string body = json.dump();
-  json["checksum"] = fmt::format("{:016x}", XXH3_64bits(body.data(), body.size()));
-  std::ofstream(path, std::ios::binary) << json.dump(1);
-
-  std::vector<float> words(100 * 3);
-  load_checkpoint(dir_ / "old", 5,
-                  {{kName, {100, 3}, -1, 0, 0, Tensor(words.data(), DType::kFloat32, {300})}},
-                  *backend_);
-  EXPECT_EQ(words[299], 299.0F) << "the model's rows come first";
-
-  save_words(dir_ / "new", 128);
-  save_words(dir_ / "short", 100);
-  CheckpointReader old(dir_ / "old", 5), same(dir_ / "new", 5), shorter(dir_ / "short", 5);
-  EXPECT_EQ(compare_checkpoints(old, same).num_equal, 1);
-  EXPECT_THAT(compare_checkpoints(old, shorter).lines,
-              ::testing::ElementsAre(HasSubstr("the shapes differ, (128, 3) and (100, 3)")));
+TEST_F(Checkpoint, AnotherFormatIsRefusedWithTheWay) {
+  save(5, 3.0F);
+  forge(dir_ / "iter_0000005/manifest.json", "weft-checkpoint-2", "weft-checkpoint-1");
+  EXPECT_THAT(
+      [&] { read_checkpoint_info(dir_, 5); },
+      ::testing::ThrowsMessage<std::runtime_error>(::testing::AllOf(
+          HasSubstr("its format is \"weft-checkpoint-1\""), HasSubstr("weft-model export"))));
 }
 
 TEST_F(Checkpoint, TheWeightsThatAreStoredAreCompared) {

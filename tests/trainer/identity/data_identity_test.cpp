@@ -91,13 +91,7 @@ TEST(Resume, AnotherEndOfDocumentsIsRefusedUnlessToldWhereTheRunLooksForIt) {
   EXPECT_THAT(plan_resume(info, shape, config, ours).warnings,
               testing::Contains(HasSubstr("now: the run goes on with the new value")));
   config.eod_token_id.reset();
-  info.data.vocabulary.end_of_document = -1;  // of a version that did not save it
-  EXPECT_THAT(plan_resume(info, shape, config, ours).warnings, testing::IsEmpty());
-  info.data.vocabulary.num_tokens = 67;
-  EXPECT_THAT(plan_resume(info, shape, config, ours).warnings,
-              testing::ElementsAre(HasSubstr("It may have been 66, the last one of s, and is 63")));
   config.eod_mask_loss = false;
-  info.data.vocabulary.end_of_document = 66;
   EXPECT_THAT(plan_resume(info, shape, config, ours).warnings,
               testing::ElementsAre(HasSubstr("--eod-mask-loss was true")));
 }

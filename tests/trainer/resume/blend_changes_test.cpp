@@ -261,36 +261,5 @@ TEST_F(BlendChanges, ACopyUnderASecondNameIsNoLongerTheDatasetOfTheSchedule) {
   EXPECT_THAT(whole.allowed, IsEmpty());
 }
 
-TEST_F(BlendChanges, ACheckpointOfAnOlderVersionKnowsNoFiles) {
-  Config config = config_with({"0.5", "/d/a", "0.5", "/d/b"});
-  EXPECT_THAT(changes({}, config).allowed, IsEmpty());
-  config = config_with(config.paths.data_path, "[]");
-  EXPECT_THAT(
-      changes({}, config).allowed,
-      ElementsAre(HasSubstr("schedule.json: the checkpoint is of a version that did not save")));
-}
-
-TEST_F(BlendChanges, ACheckpointWithoutBlendsTellsThatItHadNoSchedule) {
-  const auto with = [&](int64_t from) {
-    return config_with({"0.5", "/d/a", "0.5", "/d/b"},
-                       list(entry(fmt::format(R"("from_samples": {})", from), "1 /d/a 2 /d/b")));
-  };
-  for (const char* arguments : {R"({"blend_schedule": null})", R"({"seq_length": 10})"}) {
-    saved_arguments_ = arguments;
-    EXPECT_THAT(changes({}, with(99)).allowed, IsEmpty()) << arguments;
-    EXPECT_THAT(changes({}, with(99)).refused,
-                ElementsAre(HasSubstr("entry 1 was none when the checkpoint was saved")))
-        << arguments;
-    EXPECT_THAT(changes({}, with(100)).refused, IsEmpty()) << arguments;
-    EXPECT_THAT(changes({}, with(100)).allowed,
-                ElementsAre(HasSubstr("samples from 100 on follow the new schedule")))
-        << arguments;
-  }
-  // The content of a file that it names is not known.
-  saved_arguments_ = R"({"blend_schedule": "schedule.json"})";
-  EXPECT_THAT(changes({}, with(99)).refused, IsEmpty());
-  EXPECT_THAT(changes({}, with(99)).allowed, ElementsAre(HasSubstr("did not save what this file")));
-}
-
 }  // namespace
 }  // namespace weft

@@ -28,14 +28,15 @@ TEST(Resume, TheCyclicOrderKeepsTheSizesThatItWasBegunWith) {
   Config config = base_config();
   config.dataloader_type = "cyclic";
   const ModelShape shape = model_shape(config, 64);
-  // Versions that did not keep them demanded those of the run.
-  const CheckpointInfo older = saved_by(config, shape);
   const CyclicOptions begun{.micro_batch_size = config.micro_batch_size,
                             .data_parallel_size = config.data_parallel_size()};
+  RunState state = plan_resume(saved_by(base_config(), shape), shape, config, data_of_run()).state;
+  state.cyclic = begun;
+  const CheckpointInfo first = checkpoint_info(state, shape, config, data_of_run());
   Config other = config;
   other.world_size *= 2;
   other.micro_batch_size *= 2;
-  Resume resume = plan_resume(older, shape, other, data_of_run());
+  Resume resume = plan_resume(first, shape, other, data_of_run());
   EXPECT_EQ(resume.state.cyclic, begun);
   EXPECT_THAT(resume.warnings, testing::IsEmpty());
   // They stay the same over a second resume.
