@@ -35,10 +35,6 @@ class Ranks : public Training {
     if (!has_mpirun_) GTEST_SKIP() << "mpirun (openmpi-bin) cannot start two processes here";
   }
 
-  static Arguments with(Arguments all, const Arguments& more) {
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
-  }
   // Starts ranks with the same arguments; the last one gets `of_last` too.
   pid_t start_ranks(int num_ranks, const Arguments& all, const Arguments& of_last = {}) {
     const std::string program = std::string(std::getenv("WEFT_BIN_DIR")) + "/weft-train";

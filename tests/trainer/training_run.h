@@ -10,7 +10,9 @@
 #include <cstdlib>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -30,60 +32,28 @@ class Training : public testing::Test {
         << "set it to the folder of weft-train, or run ctest";
   }
 
+  static Arguments words(const std::string& line) {
+    std::istringstream in(line);
+    return {std::istream_iterator<std::string>(in), {}};
+  }
+  static Arguments with(Arguments all, const Arguments& more) {
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+
   // Returns the arguments of a run of `num_iterations` steps in `run`, which resumes if it can.
   Arguments arguments(const std::string& run, int64_t num_iterations = 30,
                       const Arguments& more = {}) const {
     const std::string folder = (folder_ / run).string();
-    Arguments all = {"--num-layers",
-                     "2",
-                     "--hidden-size",
-                     "32",
-                     "--num-attention-heads",
-                     "2",
-                     "--seq-length",
-                     "16",
-                     "--max-position-embeddings",
-                     "16",
-                     "--micro-batch-size",
-                     "2",
-                     "--global-batch-size",
-                     "8",
-                     "--train-iters",
-                     std::to_string(num_iterations),
-                     "--lr",
-                     "5e-3",
-                     "--lr-warmup-iters",
-                     "3",
-                     "--lr-decay-style",
-                     "cosine",
-                     "--min-lr",
-                     "5e-4",
-                     "--data-path",
-                     prefix_,
-                     "--split",
-                     "90,5,5",
-                     "--vocab-size",
-                     "64",
-                     "--eval-iters",
-                     "1",
-                     "--eval-interval",
-                     "10",
-                     "--log-interval",
-                     "1",
-                     "--save",
-                     folder,
-                     "--load",
-                     folder,
-                     "--save-interval",
-                     "5",
-                     "--device",
-                     "cpu",
-                     "--log-format",
-                     "megatron-2021",
-                     "--tensorboard-dir",
-                     folder + "/tb"};
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
+    Arguments all = words(
+        "--num-layers 2 --hidden-size 32 --num-attention-heads 2 --seq-length 16 "
+        "--max-position-embeddings 16 --micro-batch-size 2 --global-batch-size 8 --lr 5e-3 "
+        "--lr-warmup-iters 3 --lr-decay-style cosine --min-lr 5e-4 --split 90,5,5 --vocab-size 64 "
+        "--eval-iters 1 --eval-interval 10 --log-interval 1 --save-interval 5 --device cpu "
+        "--log-format megatron-2021");
+    return with(all, with({"--train-iters", std::to_string(num_iterations), "--data-path", prefix_,
+                           "--save", folder, "--load", folder, "--tensorboard-dir", folder + "/tb"},
+                          more));
   }
 
   pid_t start(Arguments all) {

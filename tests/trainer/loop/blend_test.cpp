@@ -55,22 +55,12 @@ TEST_F(BlendRun, CachesChangeNothing) {
   EXPECT_EQ(trajectory("mapped"), trajectory("memory"));
 
   // weft-data index finds all of it.
-  Arguments index = {std::string(std::getenv("WEFT_BIN_DIR")) + "/weft-data",
-                     "index",
-                     "--seq-length",
-                     "16",
-                     "--train-iters",
-                     "10",
-                     "--global-batch-size",
-                     "8",
-                     "--eval-iters",
-                     "1",
-                     "--eval-interval",
-                     "10",
-                     "--data-cache-path",
-                     cache};
-  index.insert(index.end(), weighted_.begin(), weighted_.end());
-  ASSERT_EQ(wait(start_program(index)), 0) << output();
+  const Arguments index = words(
+      std::string(std::getenv("WEFT_BIN_DIR")) +
+      "/weft-data index --seq-length 16 --train-iters 10 --global-batch-size 8 --eval-iters 1 "
+      "--eval-interval 10 --data-cache-path " +
+      cache);
+  ASSERT_EQ(wait(start_program(with(index, weighted_))), 0) << output();
   EXPECT_THAT(output(), HasSubstr("was there, mapped"));
   EXPECT_THAT(output(), Not(HasSubstr("built")));
 }
@@ -106,9 +96,9 @@ TEST_F(BlendRun, AChangedFileOfListsIsToldAndEachPartOfTheRunIsShownAsItWas) {
   // Iterations of the first part took its blend, those of the second one the other.
   write_file_atomically(list, "1 " + other_);
   const auto inspect = [&](const Arguments& of_run, const Arguments& which) {
-    Arguments all = {std::string(std::getenv("WEFT_BIN_DIR")) + "/weft-data", "inspect", "samples",
-                     "--format", "jsonl"};
-    all.insert(all.end(), of_run.begin(), of_run.end());
+    Arguments all = with({std::string(std::getenv("WEFT_BIN_DIR")) + "/weft-data", "inspect",
+                          "samples", "--format", "jsonl"},
+                         of_run);
     all.insert(all.end(), which.begin(), which.end());
     EXPECT_EQ(wait(start_program(all)), 0) << output();
     std::vector<std::string> shown;
@@ -135,8 +125,7 @@ TEST_F(BlendRun, AChangedFileOfListsIsToldAndEachPartOfTheRunIsShownAsItWas) {
 
 TEST_F(BlendRun, AScheduleMayBeChangedBehindTheSamplesThatWereTaken) {
   const std::string file = (folder_ / "schedule.json").string();
-  Arguments data = weighted_;
-  data.insert(data.end(), {"--blend-schedule", file});
+  Arguments data = with(weighted_, {"--blend-schedule", file});
   const auto entry = [&](int64_t from, const std::string& weight) {
     return nlohmann::json{{"from_samples", from}, {"blend", {weight, prefix_, "0.5", other_}}};
   };
@@ -202,8 +191,7 @@ TEST_F(BlendRun, FullValidationIsTheMeanOverEverySampleOfTheSet) {
   // Evaluates the initial weights with batches of `batch` samples.
   const auto validate = [&](const std::string& name, const Arguments& prefixes, int64_t batch,
                             Arguments more) {
-    Arguments data = {"--data-path"};
-    data.insert(data.end(), prefixes.begin(), prefixes.end());
+    Arguments data = with({"--data-path"}, prefixes);
     data.insert(data.end(), {"--split", "90,5,5"});
     more.insert(more.end(), {"--skip-train", "--global-batch-size", std::to_string(batch),
                              "--micro-batch-size", std::to_string(batch > 1 ? batch / 2 : 1)});

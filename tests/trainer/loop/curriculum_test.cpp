@@ -13,18 +13,11 @@ class Curriculum : public InspectRun {
  protected:
   // 16 tokens are whole samples.
   static Arguments growing(const std::string& mode, const Arguments& more = {}) {
-    Arguments all = {"--curriculum-schedule-type",
-                     "fixed_linear",
-                     "--curriculum-min-difficulty",
-                     "4",
-                     "--curriculum-total-step",
-                     "9",
-                     "--curriculum-difficulty-step",
-                     "4",
-                     "--curriculum-mode",
-                     mode};
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
+    return with(
+        words("--curriculum-schedule-type fixed_linear --curriculum-min-difficulty 4 "
+              "--curriculum-total-step 9 --curriculum-difficulty-step 4 --curriculum-mode " +
+              mode),
+        more);
   }
   std::vector<int64_t> numbers(const std::string& run, const char* name) const {
     std::vector<int64_t> all;
@@ -153,13 +146,9 @@ TEST_F(Curriculum, InspectShowsAndJudgesThePiecesThatWereTrained) {
     ASSERT_EQ(run(arguments(mode, 40, growing(mode))), 0) << output();
     ASSERT_EQ(inspect_run(mode, {"--iteration", "6"}), 0) << output();
     EXPECT_EQ(samples()[0].at("ids").size(), 13U);
-    Arguments spikes = {std::string(std::getenv("WEFT_BIN_DIR")) + "/weft-data",
-                        "inspect",
-                        "spikes",
-                        "--threshold",
-                        "1",
-                        "--run",
-                        (folder_ / mode).string()};
+    const Arguments spikes =
+        words(std::string(std::getenv("WEFT_BIN_DIR")) +
+              "/weft-data inspect spikes --threshold 1 --run " + (folder_ / mode).string());
     ASSERT_EQ(wait(start_program(spikes)), 0) << output();
     // The losses of pieces are told, whether one of them stands out or none.
     EXPECT_THAT(output(),

@@ -15,10 +15,6 @@ const std::vector<std::string> kBoth = {"--reset-position-ids", "--reset-attenti
 
 class Documents : public Training {
  protected:
-  static Arguments with(Arguments flags, const Arguments& more) {
-    flags.insert(flags.end(), more.begin(), more.end());
-    return flags;
-  }
 };
 
 TEST_F(Documents, StoppedAnywhereARunEndsWithTheSameBits) {

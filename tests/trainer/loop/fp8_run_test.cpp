@@ -15,10 +15,6 @@ using testing::Not;
 
 class Fp8Training : public Training {
  protected:
-  static Arguments with(Arguments all, const Arguments& more) {
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
-  }
   static inline const Arguments kFp8 = {"--bf16", "--fp8-format", "hybrid"};
   static inline const Arguments kHistory = {
       "--fp8-amax-history-len", "4", "--fp8-amax-compute-algo", "max",

@@ -20,28 +20,12 @@ class GpuRanks : public Ranks {
  protected:
   // Dropout, four heads of 64, and a vocabulary whose padding differs by topology.
   Arguments model(const std::string& run, const Arguments& more = {}) const {
-    return arguments(run, kSteps,
-                     with({"--device",
-                           "cuda",
-                           "--hidden-size",
-                           "256",
-                           "--num-attention-heads",
-                           "4",
-                           "--vocab-size",
-                           "67",
-                           "--make-vocab-size-divisible-by",
-                           "8",
-                           "--lr",
-                           "5e-4",
-                           "--min-lr",
-                           "5e-5",
-                           "--save-interval",
-                           "10",
-                           "--eval-interval",
-                           "15",
-                           "--gemm-algorithm-cache",
-                           (folder_ / "gemm").string()},
-                          more));
+    const Arguments all = words(
+        "--device cuda --hidden-size 256 --num-attention-heads 4 --vocab-size 67 "
+        "--make-vocab-size-divisible-by 8 --lr 5e-4 --min-lr 5e-5 --save-interval 10 "
+        "--eval-interval 15 --gemm-algorithm-cache " +
+        (folder_ / "gemm").string());
+    return arguments(run, kSteps, with(all, more));
   }
   void expect_topologies(const Arguments& backend) {
     const Arguments tp2 = with(backend, {"--tensor-model-parallel-size", "2"});

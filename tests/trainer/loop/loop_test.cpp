@@ -64,17 +64,23 @@ TEST_F(Training, KilledAtAnyMomentItEndsWithTheSameBits) {
   EXPECT_EQ(trajectory("killed"), trajectory("undisturbed")) << num_kills << " kills";
 }
 
-TEST_F(Training, AModelWithoutBiasesAndWithAHeadOfItsOwnGoesOnExactly) {
+class ModelRun : public Training {
+ protected:
+  // Trains in one part and in two, "parts", which then refuses another model.
+  void expect_goes_on_exactly(const Arguments& shape) {
+    ASSERT_EQ(run(arguments("whole", 20, shape)), 0) << output();
+    ASSERT_EQ(run(arguments("parts", 20, with(shape, {"--exit-interval", "7"}))), 0) << output();
+    ASSERT_EQ(run(arguments("parts", 20, shape)), 0) << output();
+    EXPECT_EQ(trajectory("parts"), trajectory("whole"));
+    EXPECT_LT(metrics("whole").at(18).at("lm_loss").get<double>(), 3.9);
+    EXPECT_EQ(run(arguments("parts", 30)), 2) << output();
+  }
+};
+
+TEST_F(ModelRun, AModelWithoutBiasesAndWithAHeadOfItsOwnGoesOnExactly) {
   const Arguments shape = {"--untie-embeddings-and-output-weights", "--disable-bias-linear",
                            "--add-qkv-bias"};
-  Arguments first_part = shape;
-  first_part.insert(first_part.end(), {"--exit-interval", "7"});
-  ASSERT_EQ(run(arguments("whole", 20, shape)), 0) << output();
-  ASSERT_EQ(run(arguments("parts", 20, first_part)), 0) << output();
-  ASSERT_EQ(run(arguments("parts", 20, shape)), 0) << output();
-  EXPECT_EQ(trajectory("parts"), trajectory("whole"));
-  EXPECT_LT(metrics("whole").at(18).at("lm_loss").get<double>(), 3.9);
-  EXPECT_EQ(run(arguments("parts", 30)), 2) << output();
+  expect_goes_on_exactly(shape);
   EXPECT_THAT(output(), HasSubstr("untie_embeddings_and_output_weights is true in the checkpoint"));
   ASSERT_EQ(run(arguments("tied", 5)), 0) << output();
   EXPECT_EQ(run(arguments("tied", 10, shape)), 2) << output();
@@ -91,29 +97,12 @@ TEST_F(Training, RecomputationMayChangeOnResumeAndChangesNoBit) {
   EXPECT_EQ(trajectory("parts"), trajectory("whole"));
 }
 
-TEST_F(Training, AModelOfLlamasShapeGoesOnExactly) {
-  const Arguments shape = {"--normalization",
-                           "RMSNorm",
-                           "--norm-epsilon",
-                           "1e-6",
-                           "--swiglu",
-                           "--ffn-hidden-size",
-                           "48",
-                           "--position-embedding-type",
-                           "rope",
-                           "--group-query-attention",
-                           "--num-query-groups",
-                           "1",
-                           "--disable-bias-linear",
-                           "--untie-embeddings-and-output-weights"};
-  Arguments first_part = shape;
-  first_part.insert(first_part.end(), {"--exit-interval", "7"});
-  ASSERT_EQ(run(arguments("whole", 20, shape)), 0) << output();
-  ASSERT_EQ(run(arguments("parts", 20, first_part)), 0) << output();
-  ASSERT_EQ(run(arguments("parts", 20, shape)), 0) << output();
-  EXPECT_EQ(trajectory("parts"), trajectory("whole"));
-  EXPECT_LT(metrics("whole").at(18).at("lm_loss").get<double>(), 3.9);
-  EXPECT_EQ(run(arguments("parts", 30)), 2) << output();
+TEST_F(ModelRun, AModelOfLlamasShapeGoesOnExactly) {
+  const Arguments shape = words(
+      "--normalization RMSNorm --norm-epsilon 1e-6 --swiglu --ffn-hidden-size 48 "
+      "--position-embedding-type rope --group-query-attention --num-query-groups 1 "
+      "--disable-bias-linear --untie-embeddings-and-output-weights");
+  expect_goes_on_exactly(shape);
   EXPECT_THAT(output(), HasSubstr("normalization is RMSNorm in the checkpoint and not given"));
   EXPECT_THAT(output(), HasSubstr("glu_activation is swiglu in the checkpoint and not given"));
   EXPECT_THAT(output(), HasSubstr("position_embedding_type is rope in the checkpoint and not"));
@@ -126,8 +115,7 @@ TEST_F(Training, AModelOfLlamasShapeGoesOnExactly) {
 
 TEST_F(Training, AModelOfBloomsShapeGoesOnExactly) {
   const Arguments shape = {"--embed-layernorm", "--position-embedding-type", "alibi"};
-  Arguments first_part = shape;
-  first_part.insert(first_part.end(), {"--exit-interval", "7"});
+  Arguments first_part = with(shape, {"--exit-interval", "7"});
   ASSERT_EQ(run(arguments("whole", 20, shape)), 0) << output();
   ASSERT_EQ(run(arguments("parts", 20, first_part)), 0) << output();
   ASSERT_EQ(run(arguments("parts", 20, shape)), 0) << output();
@@ -163,8 +151,7 @@ TEST_F(Training, BfloatAndMaskedLossAndParamsNormResumeToo) {
   const Arguments more = {"--bf16", "--eod-mask-loss", "--log-params-norm"};
   ASSERT_EQ(run(arguments("undisturbed", 12, more)), 0) << output();
   EXPECT_THAT(output(), HasSubstr(" | params norm: "));
-  Arguments stopped = arguments("resumed", 12, more);
-  stopped.insert(stopped.end(), {"--exit-interval", "7"});
+  Arguments stopped = with(arguments("resumed", 12, more), {"--exit-interval", "7"});
   ASSERT_EQ(run(stopped), 0) << output();
   ASSERT_EQ(run(arguments("resumed", 12, more)), 0) << output();
   EXPECT_EQ(trajectory("resumed"), trajectory("undisturbed"));

@@ -16,13 +16,9 @@ class Stages : public Ranks {
  protected:
   static inline const Arguments kPp2 = {"--pipeline-model-parallel-size", "2"};
   static inline const Arguments kPp4 = {"--pipeline-model-parallel-size", "4"};
-  static inline const Arguments kPp2Tp2 = {"--pipeline-model-parallel-size",
-                                           "2",
-                                           "--tensor-model-parallel-size",
-                                           "2",
-                                           "--sequence-parallel",
-                                           "--check-weights-interval",
-                                           "20"};
+  static inline const Arguments kPp2Tp2 = words(
+      "--pipeline-model-parallel-size 2 --tensor-model-parallel-size 2 "
+      "--sequence-parallel --check-weights-interval 20");
   static inline const Arguments kPp2Tp2V2 =
       with(kPp2Tp2, {"--num-layers-per-virtual-pipeline-stage", "1"});
   static inline const Arguments kPp2Dp2 = {
@@ -38,29 +34,12 @@ class Stages : public Ranks {
   // Dropout, a mask, a batch of 4, 8 and then 12 samples, and a vocabulary whose padding differs by
   // topology.
   Arguments model(const std::string& run, const Arguments& more = {}) const {
-    Arguments all = arguments(run, kSamples,
-                              with({"--num-layers",
-                                    "4",
-                                    "--num-attention-heads",
-                                    "4",
-                                    "--vocab-size",
-                                    "67",
-                                    "--make-vocab-size-divisible-by",
-                                    "8",
-                                    "--eod-mask-loss",
-                                    "--rampup-batch-size",
-                                    "4",
-                                    "4",
-                                    "200",
-                                    "--global-batch-size",
-                                    "12",
-                                    "--lr",
-                                    "2e-3",
-                                    "--save-interval",
-                                    "20",
-                                    "--eval-interval",
-                                    "20"},
-                                   more));
+    Arguments all = arguments(
+        run, kSamples,
+        with(words("--num-layers 4 --num-attention-heads 4 --vocab-size 67 "
+                   "--make-vocab-size-divisible-by 8 --eod-mask-loss --rampup-batch-size 4 4 200 "
+                   "--global-batch-size 12 --lr 2e-3 --save-interval 20 --eval-interval 20"),
+             more));
     for (const auto& [by_steps, by_samples] : {std::pair{"--train-iters", "--train-samples"},
                                                {"--lr-warmup-iters", "--lr-warmup-samples"}})
       std::replace(all.begin(), all.end(), std::string(by_steps), std::string(by_samples));

@@ -22,13 +22,9 @@ class ProfiledRun : public Ranks {
 
 TEST_F(ProfiledRun, TrainsTheSameBitsAndTellsTheWholeStep) {
   ASSERT_EQ(run(arguments("plain", 12)), 0) << output();
-  const Arguments measure = {"--measure-device",
-                             "--measure-device-seconds",
-                             "0.05",
-                             "--device",
-                             "cpu",
-                             "--gemm-algorithm-cache",
-                             cache()};
+  const Arguments measure =
+      words("--measure-device --measure-device-seconds 0.05 --device cpu --gemm-algorithm-cache " +
+            cache());
   ASSERT_EQ(run(measure), 0) << output();
   EXPECT_THAT(output(),
               HasSubstr("written to " + (folder_ / "cache/device-ceilings.json").string()));

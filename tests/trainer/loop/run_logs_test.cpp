@@ -18,6 +18,7 @@ namespace fs = std::filesystem;
 class RunLogs : public Training {
  protected:
   // Returns the arguments with another value of a flag that is among them.
+  using Training::with;
   static Arguments with(Arguments all, const std::string& flag, const std::string& value) {
     *(std::find(all.begin(), all.end(), flag) + 1) = value;
     return all;
@@ -47,8 +48,7 @@ TEST_F(RunLogs, AnotherRunLeavesTheEventsInItsFolderAlone) {
   ASSERT_EQ(before.size(), 1U);
   ASSERT_EQ(run(with(arguments("second", 5), "--tensorboard-dir", path("first/tb"))), 0);
   // One that goes on from the first one's checkpoint elsewhere is another run, too.
-  Arguments fork = with(arguments("fork", 8), "--load", path("first"));
-  fork.insert(fork.end(), {"--ckpt-step", "5"});
+  Arguments fork = with(with(arguments("fork", 8), "--load", path("first")), {"--ckpt-step", "5"});
   ASSERT_EQ(run(with(fork, "--tensorboard-dir", path("first/tb"))), 0) << output();
   const auto after = files("first/tb");
   EXPECT_EQ(after.size(), 3U);
@@ -84,8 +84,8 @@ TEST_F(RunLogs, AnEvaluationLeavesALivingRunItsEvents) {
   const pid_t living = start(arguments("run", 100'000));
   wait_for_iteration("run", 7, living);
   const fs::path events = folder_ / "run/tb" / files("run/tb").begin()->first;
-  Arguments evaluation = without_saving(arguments("run", 100'000));
-  evaluation.insert(evaluation.end(), {"--skip-train", "--ckpt-step", "5"});
+  Arguments evaluation =
+      with(without_saving(arguments("run", 100'000)), {"--skip-train", "--ckpt-step", "5"});
   EXPECT_EQ(run(evaluation), 0);
   const auto size_bytes = fs::file_size(events);
   wait_for_iteration("run", metrics("run").back().at("iteration").get<int64_t>() + 3, living);
@@ -97,8 +97,8 @@ TEST_F(RunLogs, AnEvaluationLeavesALivingRunItsEvents) {
 TEST_F(RunLogs, ANewRunKeepsTheLogsOfAnotherUnderOtherNames) {
   ASSERT_EQ(run(arguments("first", 8)), 0) << output();
   const auto before = files("first");
-  Arguments second = without_saving(with(arguments("second", 5), "--load", path("first")));
-  second.insert(second.end(), {"--finetune", "--run-dir", path("first")});
+  Arguments second = with(without_saving(with(arguments("second", 5), "--load", path("first"))),
+                          {"--finetune", "--run-dir", path("first")});
   ASSERT_EQ(run(second), 0) << output();
   EXPECT_THAT(output(), HasSubstr("it is kept as metrics.jsonl.before_0000000"));
   const auto after = files("first");

@@ -45,27 +45,24 @@ TEST_F(Training, DryRunPlansForAGpuThatIsNotHere) {
   const Arguments planned = {"--dry-run", "--device-profile", "h200", "--kv-channels", "64"};
   ASSERT_EQ(run(arguments("run", 30, planned)), 0) << output();
   EXPECT_THAT(output(), HasSubstr("> device: NVIDIA H200 (139.81 GiB; --device-profile h200)"));
-  Arguments large = arguments("run", 30, planned);
-  large.insert(large.end(), {"--num-layers", "96", "--hidden-size", "12288",
-                             "--num-attention-heads", "96", "--kv-channels", "128"});
+  Arguments large =
+      with(arguments("run", 30, planned), {"--num-layers", "96", "--hidden-size", "12288",
+                                           "--num-attention-heads", "96", "--kv-channels", "128"});
   EXPECT_EQ(run(large), 9) << output();
   EXPECT_THAT(output(), HasSubstr(" GiB on NVIDIA H200, which has 139.28 GiB free"));
   EXPECT_THAT(output(),
               HasSubstr("no option that saves memory makes it fit: lower --micro-batch-size"));
   EXPECT_THAT(output(), HasSubstr("or share it among more ranks: with full recomputation"));
   EXPECT_THAT(output(), Not(HasSubstr("NCCL")));
-  Arguments ranks = planned;
-  ranks.insert(ranks.end(), {"--tensor-model-parallel-size", "2"});
+  Arguments ranks = with(planned, {"--tensor-model-parallel-size", "2"});
   ASSERT_EQ(run(arguments("run", 30, ranks)), 0) << output();
   EXPECT_THAT(output(),
               HasSubstr(" > NCCL: about 672 MiB more on each device, 672 for each of 1 groups"));
   EXPECT_EQ(run(arguments("run", 30, {"--device-profile", "h200"})), 2) << "it is for --dry-run";
-  Arguments alibi = planned;
-  alibi.insert(alibi.end(), {"--position-embedding-type", "alibi"});
+  Arguments alibi = with(planned, {"--position-embedding-type", "alibi"});
   EXPECT_EQ(run(arguments("run", 30, alibi)), 0) << output();
   EXPECT_THAT(output(), Not(HasSubstr("> attention: ")));
-  Arguments odd = planned;
-  odd.insert(odd.end(), {"--kv-channels", "145"});
+  Arguments odd = with(planned, {"--kv-channels", "145"});
   EXPECT_EQ(run(arguments("run", 30, odd)), 0) << output();
   EXPECT_THAT(output(),
               HasSubstr("\n> attention: there are no flash kernels for heads of 145, but for "
@@ -78,11 +75,10 @@ TEST_F(Training, DryRunPlansTheHostOfAGpuThatIsNotHere) {
     const std::string profile = (folder_ / "profile").string();
     std::ofstream(profile) << "name X\nmemory_mib " << device_mib << "\nhost_memory_mib "
                            << host_mib << "\n";
-    Arguments all = arguments("run", 30,
+    return run(with(arguments("run", 30,
                               {"--dry-run", "--device-profile", profile, "--kv-channels", "64",
-                               "--hidden-size", "1024", "--num-layers", "24"});
-    all.insert(all.end(), more.begin(), more.end());
-    return run(all);
+                               "--hidden-size", "1024", "--num-layers", "24"}),
+                    more));
   };
   EXPECT_EQ(planned(3000, 4000, {}), 9) << output();
   EXPECT_THAT(output(), HasSubstr("--optimizer-offload ("));
@@ -94,36 +90,12 @@ TEST_F(Training, DryRunPlansTheHostOfAGpuThatIsNotHere) {
 }
 
 TEST_F(Training, DryRunPlansForRanksAndDataThatAreNotHere) {
-  Arguments planned = {"--num-layers",
-                       "2",
-                       "--hidden-size",
-                       "64",
-                       "--num-attention-heads",
-                       "2",
-                       "--kv-channels",
-                       "64",
-                       "--seq-length",
-                       "16",
-                       "--max-position-embeddings",
-                       "16",
-                       "--micro-batch-size",
-                       "2",
-                       "--global-batch-size",
-                       "48",
-                       "--train-iters",
-                       "10",
-                       "--lr",
-                       "1e-3",
-                       "--dry-run",
-                       "--device-profile",
-                       "h100",
-                       "--tensor-model-parallel-size",
-                       "2",
-                       "--vocab-size",
-                       "100",
-                       "--eod-mask-loss",
-                       "--world-size",
-                       "12"};
+  Arguments planned = words(
+      "--num-layers 2 --hidden-size 64 --num-attention-heads 2 --kv-channels 64 "
+      "--seq-length 16 --max-position-embeddings 16 --micro-batch-size 2 "
+      "--global-batch-size 48 --train-iters 10 --lr 1e-3 --dry-run --device-profile "
+      "h100 --tensor-model-parallel-size 2 --vocab-size 100 --eod-mask-loss "
+      "--world-size 12");
   ASSERT_EQ(run(planned), 0) << output();
   EXPECT_THAT(output(), HasSubstr("using world size: 12, data-parallel-size: 6, "));
   EXPECT_THAT(output(), HasSubstr(" > no dataset is named: the index of the samples is not"));
