@@ -15,6 +15,7 @@
 #include "trainer/command_line/command_line.h"
 #include "trainer/loop/train_loop.h"
 #include "trainer/plan/dry_run.h"
+#include "trainer/plan/limits.h"
 #include "trainer/plan/measure_devices.h"
 #include "trainer/problems/problems.h"
 #include "trainer/ranks/join_ranks.h"
@@ -46,15 +47,6 @@ bool print_problems(const std::vector<std::string>& problems, weft::HostGroup& r
       print_error(rank == 0 ? text : ranks.name_of(rank) + ": " + text);
   }
   return any;
-}
-
-// Returns the number of ranks on the host of this one.
-int64_t num_ranks_beside(const weft::HostGroup& ranks) {
-  int64_t count = 0;
-  for (int rank = 0; rank < ranks.size(); ++rank) {
-    if (ranks.host_of(rank) == ranks.host_of(ranks.rank())) ++count;
-  }
-  return count;
 }
 
 // A process alone plans for the ranks of --world-size, or for those that hold one model together.
@@ -102,7 +94,7 @@ weft::ExitCode run(weft::ParsedArguments& parsed, weft::HostGroup& ranks,
   }
   config.fill_defaults();
   if (config.dry_run) {
-    if (ranks.rank() == 0) weft::dry_run(config, parsed.notes, num_ranks_beside(ranks), stdout);
+    if (ranks.rank() == 0) weft::dry_run(config, parsed.notes, num_ranks_on_host(ranks), stdout);
     return weft::ExitCode::kDone;
   }
   weft::install_stop_signals();

@@ -96,26 +96,6 @@ std::string schedule_table(const Config& config, const BatchSchedule& schedule) 
 
 double mib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
-// A pipeline stage, each of whose ranks plans the same memory.
-class PlannedStage {
- public:
-  PlannedStage(const Config& config, Backend& backend, const TrainerOptions& options,
-               const Topology& topology, int stage) {
-    groups_.layout = layout_of(topology, 0);
-    groups_.layout.pp_rank = stage;
-    trainer_ = std::make_unique<Trainer>(backend, options, groups_);
-    snapshot_bytes_ = add_checkpoint_memory(*trainer_, groups_.layout, config, staging_, snapshot_);
-  }
-  const MemoryPlan& plan() const { return trainer_->plan(); }
-  int64_t snapshot_bytes() const { return snapshot_bytes_; }
-
- private:
-  ProcessGroups groups_ = create_lone_process_groups();
-  std::unique_ptr<Trainer> trainer_;
-  Tensor staging_, snapshot_;
-  int64_t snapshot_bytes_ = 0;
-};
-
 std::string stage_table(const std::deque<PlannedStage>& stages, const Topology& topology) {
   constexpr MemoryClass kShown[] = {MemoryClass::kParameters, MemoryClass::kGradients,
                                     MemoryClass::kOptimizer, MemoryClass::kActivations,
@@ -225,16 +205,12 @@ void dry_run(const Config& config, const std::vector<std::string>& notes, int64_
   check_padding(config, vocabulary);
   const std::string doubt = check_document_ends(config, vocabulary);
   const PlannedDevice device(config);
-  TrainerOptions options = trainer_options(config, vocabulary.num_tokens);
-  const Topology topology = topology_of(config, options.shape);
-  if (device.profile) {
-    options.planned_multiprocessors = static_cast<int>(device.profile->num_multiprocessors);
-  } else if (device.backend->kind() == DeviceKind::kCpu) {
-    options.optimizer.offloads_state = false;
-  }
-  std::deque<PlannedStage> stages;
-  for (int stage = 0; stage < topology.pp_size; ++stage)
-    stages.emplace_back(config, *device.backend, options, topology, stage);
+  const ModelShape shape = model_shape(config, vocabulary.num_tokens);
+  const Topology topology = topology_of(config, shape);
+  std::optional<int> multiprocessors;
+  if (device.profile) multiprocessors = static_cast<int>(device.profile->num_multiprocessors);
+  const std::deque<PlannedStage> stages =
+      plan_stages(config, vocabulary.num_tokens, *device.backend, multiprocessors);
   const auto largest = std::max_element(stages.begin(), stages.end(),
                                         [](const PlannedStage& a, const PlannedStage& b) {
                                           return a.plan().device_bytes() < b.plan().device_bytes();
@@ -243,11 +219,11 @@ void dry_run(const Config& config, const std::vector<std::string>& notes, int64_
   std::string text = start_banner(config, notes, schedule, vocabulary);
   if (!doubt.empty()) text += "WARNING: " + doubt + "\n";
   text += fmt::format("> device: {}\n", device.description);
-  if (device.is_gpu()) text += slow_attention_line(options.shape, topology);
-  text += stage_lines(config, topology) + num_parameters_lines(options.shape, topology);
+  if (device.is_gpu()) text += slow_attention_line(shape, topology);
+  text += stage_lines(config, topology) + num_parameters_lines(shape, topology);
   if (topology.pp_size > 1) {
     text += stage_table(stages, topology) + bubble_line(config, schedule, topology) +
-            exchange_line(config, options.shape, topology);
+            exchange_line(config, shape, topology);
     text += fmt::format(" > stage {}, which plans the most:\n", largest - stages.begin());
   } else if (config.world_size > 1) {
     text += fmt::format(" > each of {} ranks plans the same memory:\n", config.world_size);
@@ -259,7 +235,7 @@ void dry_run(const Config& config, const std::vector<std::string>& notes, int64_
                         nccl_bytes >> 20, kNcclGroupBytes >> 20, num_groups_of_several(topology));
   }
 
-  text += schedule_table(config, schedule) + flops_line(config, options.shape, schedule);
+  text += schedule_table(config, schedule) + flops_line(config, shape, schedule);
   const PlannedData data(config, schedule);
   text += data.text;
   std::fputs(text.c_str(), out);
@@ -269,9 +245,9 @@ void dry_run(const Config& config, const std::vector<std::string>& notes, int64_
     const int64_t of_host =
         share ? *share - data.needs.index_bytes - data.needs.slot_bytes : INT64_MAX;
     return memory_advice(config, {free_bytes, of_host}, [&](const Config& changed) {
-      RankBytes bytes = largest_rank_bytes(changed, vocabulary.num_tokens, *device.backend,
-                                           options.planned_multiprocessors);
-      bytes.device += device.nccl_bytes(changed, topology_of(changed, options.shape));
+      RankBytes bytes =
+          largest_rank_bytes(changed, vocabulary.num_tokens, *device.backend, multiprocessors);
+      bytes.device += device.nccl_bytes(changed, topology_of(changed, shape));
       return bytes;
     });
   };

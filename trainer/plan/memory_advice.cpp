@@ -190,24 +190,34 @@ std::string memory_advice(const Config& config, const RankBytes& free_bytes,
   return fmt::format("it would fit with {}", fmt::join(advice, ", or with "));
 }
 
-RankBytes largest_rank_bytes(const Config& config, int64_t vocab_size, Backend& backend,
-                             std::optional<int> planned_multiprocessors) {
+PlannedStage::PlannedStage(const Config& config, Backend& backend, const TrainerOptions& options,
+                           const Topology& topology, int stage) {
+  groups_.layout = layout_of(topology, 0);
+  groups_.layout.pp_rank = stage;
+  trainer_ = std::make_unique<Trainer>(backend, options, groups_);
+  snapshot_bytes_ = add_checkpoint_memory(*trainer_, groups_.layout, config, staging_, snapshot_);
+}
+
+std::deque<PlannedStage> plan_stages(const Config& config, int64_t vocab_size, Backend& backend,
+                                     std::optional<int> planned_multiprocessors) {
   TrainerOptions options = trainer_options(config, vocab_size);
   options.planned_multiprocessors = planned_multiprocessors;
   if (backend.kind() == DeviceKind::kCpu && !planned_multiprocessors)
     options.optimizer.offloads_state = false;  // there is one memory alone
   const Topology topology = topology_of(config, options.shape);
+  std::deque<PlannedStage> stages;
+  for (int stage = 0; stage < topology.pp_size; ++stage)
+    stages.emplace_back(config, backend, options, topology, stage);
+  return stages;
+}
+
+RankBytes largest_rank_bytes(const Config& config, int64_t vocab_size, Backend& backend,
+                             std::optional<int> planned_multiprocessors) {
   RankBytes largest;
-  for (int stage = 0; stage < topology.pp_size; ++stage) {
-    ProcessGroups groups = create_lone_process_groups();
-    groups.layout = layout_of(topology, 0);
-    groups.layout.pp_rank = stage;
-    Trainer trainer(backend, options, groups);
-    Tensor staging, snapshot;
-    add_checkpoint_memory(trainer, groups.layout, config, staging, snapshot);
-    const MemoryPlan& plan = trainer.plan();
-    largest.device = std::max(largest.device, plan.device_bytes());
-    largest.host = std::max(largest.host, plan.class_bytes(MemoryClass::kPinnedHost));
+  for (const PlannedStage& stage :
+       plan_stages(config, vocab_size, backend, planned_multiprocessors)) {
+    largest.device = std::max(largest.device, stage.plan().device_bytes());
+    largest.host = std::max(largest.host, stage.plan().class_bytes(MemoryClass::kPinnedHost));
   }
   return largest;
 }

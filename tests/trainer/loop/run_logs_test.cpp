@@ -17,8 +17,8 @@ namespace fs = std::filesystem;
 
 class RunLogs : public Training {
  protected:
-  // Returns the arguments with another value of a flag that is among them.
   using Training::with;
+  // Returns the arguments with another value of a flag that is among them.
   static Arguments with(Arguments all, const std::string& flag, const std::string& value) {
     *(std::find(all.begin(), all.end(), flag) + 1) = value;
     return all;
