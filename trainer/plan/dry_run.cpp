@@ -185,8 +185,12 @@ struct PlannedData {
       num_documents += dataset.num_documents;
       num_tokens += dataset.num_tokens;
     }
-    text += fmt::format(" > {}: {} documents, {} tokens\n", name_of_datasets(config), num_documents,
+    text += fmt::format(" > {}: {} documents, {} tokens", name_of_datasets(config), num_documents,
                         num_tokens);
+    const double times = static_cast<double>(sizes.train_samples) *
+                         static_cast<double>(config.seq_length) /
+                         static_cast<double>(std::max<int64_t>(1, num_tokens));
+    text += times > 1 ? fmt::format("; training takes {:.1f} times as many\n", times) : "\n";
     needs.index_bytes = sample_index_bytes(sizes, datasets, config.seq_length);
     text += fmt::format(" > index of the samples: {:.2f} MiB of host memory\n",
                         static_cast<double>(needs.index_bytes) / (1 << 20));

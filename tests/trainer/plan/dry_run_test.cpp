@@ -16,6 +16,10 @@ TEST_F(Training, DryRunSaysEverythingAndDoesNothing) {
         "    validation: 32", "    test:       8", "300 documents"}) {
     EXPECT_THAT(output(), HasSubstr(text));
   }
+  EXPECT_THAT(output(), Not(HasSubstr("times as many")));
+  ASSERT_EQ(run(arguments("run", 3000, {"--dry-run"})), 0) << output();
+  EXPECT_THAT(output(), HasSubstr(" tokens; training takes 1")) << "some 384,000 of 28,000 tokens";
+  EXPECT_THAT(output(), HasSubstr(" times as many\n"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
 }
 
