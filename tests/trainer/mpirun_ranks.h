@@ -65,6 +65,26 @@ class Ranks : public Training {
     for (size_t i = 0; i < a.size(); ++i)
       EXPECT_NEAR(a[i], b[i], tolerance * b[i]) << run << " " << i;
   }
+  int weft_model(Arguments command) {
+    command.insert(command.begin(), std::string(std::getenv("WEFT_BIN_DIR")) + "/weft-model");
+    return wait(start_program(command));
+  }
+  // Of one topology: equal bits in every step and in the last checkpoint.
+  void expect_equal_runs(const std::string& run, const std::string& expected) {
+    EXPECT_EQ(trajectory(run), trajectory(expected));
+    EXPECT_EQ(weft_model({"diff", "--first", (folder_ / run).string(), "--second",
+                          (folder_ / expected).string()}),
+              0)
+        << output();
+  }
+  void expect_exports(const std::string& run) {
+    const std::string exported = (folder_ / "exported").string();
+    EXPECT_EQ(weft_model({"export", "--load", (folder_ / run).string(), "--output", exported,
+                          "--no-tokenizer"}),
+              0)
+        << output();
+    EXPECT_TRUE(std::filesystem::exists(exported + "/model.safetensors"));
+  }
   // Makes the second of two ranks fail at `iteration`: puts a token that no vocabulary has into a
   // sample that it alone reads. Returns the arguments that a run needs for that.
   Arguments make_second_rank_fail_at(int64_t iteration) const {

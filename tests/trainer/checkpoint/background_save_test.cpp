@@ -179,21 +179,25 @@ TEST_F(Background, RanksGoFromStageToStageTogether) {
   }
 }
 
-// Each I/O call fails in turn, in the writer's thread or in that of the commit.
-TEST_F(Background, AFailureIsThrownAndLeavesAWholeCheckpoint) {
-  const auto backend = create_cpu_backend(1);
-  const auto alone = create_lone_host_group();
-  std::vector<float> values(1000, 1.0F);
-  const std::vector<StateTensor> tensors = {
+class OneTensor : public Background {
+ protected:
+  const std::unique_ptr<Backend> backend_ = create_cpu_backend(1);
+  const std::unique_ptr<HostGroup> alone_ = create_lone_host_group();
+  std::vector<float> values_ = std::vector<float>(1000, 1.0F);
+  const std::vector<StateTensor> tensors_ = {
       {.name = "model/w",
        .global_shape = {1000},
-       .tensor = Tensor(values.data(), DType::kFloat32, {1000})}};
-  save_checkpoint(dir_, info_at(1), tensors, *backend);
-  Snapshot snapshot(tensors);
+       .tensor = Tensor(values_.data(), DType::kFloat32, {1000})}};
+};
+
+// Each I/O call fails in turn, in the writer's thread or in that of the commit.
+TEST_F(OneTensor, AFailureIsThrownAndLeavesAWholeCheckpoint) {
+  save_checkpoint(dir_, info_at(1), tensors_, *backend_);
+  Snapshot snapshot(tensors_);
   bool finished = false;
   for (int64_t n = 1; !finished && n < 200; ++n) {
-    BackgroundSave save(*backend, *alone, {dir_, {}, {}}, snapshot.tensor());
-    save.begin(info_at(2), tensors);
+    BackgroundSave save(*backend_, *alone_, {dir_, {}, {}}, snapshot.tensor());
+    save.begin(info_at(2), tensors_);
     set_io_fault(n, ENOSPC);
     try {
       save.finish();
@@ -212,33 +216,19 @@ TEST_F(Background, AFailureIsThrownAndLeavesAWholeCheckpoint) {
 }
 
 // In every build: the memory behind the snapshot belongs to others.
-TEST_F(Background, ASnapshotThatIsTooSmallIsRefusedBeforeItIsPassed) {
-  const auto backend = create_cpu_backend(1);
-  const auto alone = create_lone_host_group();
-  std::vector<float> values(1000, 1.0F);
-  const std::vector<StateTensor> tensors = {
-      {.name = "model/w",
-       .global_shape = {1000},
-       .tensor = Tensor(values.data(), DType::kFloat32, {1000})}};
+TEST_F(OneTensor, ASnapshotThatIsTooSmallIsRefusedBeforeItIsPassed) {
   std::vector<float> memory(1001, 7.0F);
-  BackgroundSave save(*backend, *alone, {dir_, {}, {}},
+  BackgroundSave save(*backend_, *alone_, {dir_, {}, {}},
                       Tensor(memory.data(), DType::kUInt8, {999 * 4}));
-  EXPECT_THROW(save.begin(info_at(1), tensors), std::logic_error);
+  EXPECT_THROW(save.begin(info_at(1), tensors_), std::logic_error);
   EXPECT_THAT(memory, testing::Each(7.0F));
 }
 
-TEST_F(Background, ASaveThatIsAbandonedLeavesNoCheckpoint) {
-  const auto backend = create_cpu_backend(1);
-  const auto alone = create_lone_host_group();
-  std::vector<float> values(1000, 1.0F);
-  const std::vector<StateTensor> tensors = {
-      {.name = "model/w",
-       .global_shape = {1000},
-       .tensor = Tensor(values.data(), DType::kFloat32, {1000})}};
-  Snapshot snapshot(tensors);
+TEST_F(OneTensor, ASaveThatIsAbandonedLeavesNoCheckpoint) {
+  Snapshot snapshot(tensors_);
   {
-    BackgroundSave save(*backend, *alone, {dir_, {}, {}}, snapshot.tensor());
-    save.begin(info_at(2), tensors);
+    BackgroundSave save(*backend_, *alone_, {dir_, {}, {}}, snapshot.tensor());
+    save.begin(info_at(2), tensors_);
     (void)save.is_busy();  // the writer starts
   }
   EXPECT_THAT(stored_iterations(dir_), testing::IsEmpty());

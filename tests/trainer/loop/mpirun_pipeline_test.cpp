@@ -45,10 +45,6 @@ class Stages : public Ranks {
       std::replace(all.begin(), all.end(), std::string(by_steps), std::string(by_samples));
     return all;
   }
-  int weft_model(Arguments command) {
-    command.insert(command.begin(), std::string(std::getenv("WEFT_BIN_DIR")) + "/weft-model");
-    return wait(start_program(command));
-  }
   std::vector<double> validation_losses(const std::string& run) const {
     std::vector<double> losses;
     for (const auto& line : metrics(run)) {
@@ -94,16 +90,8 @@ TEST_F(Stages, GoOnToTheBitAndFromEachOthersCheckpoints) {
                           std::filesystem::copy_options::recursive);
   }
   ASSERT_EQ(run_ranks(4, model("broken", uneven)), 0) << output();
-  EXPECT_EQ(trajectory("broken"), trajectory("straight")) << "one topology, equal bits";
-  EXPECT_EQ(weft_model({"diff", "--first", (folder_ / "broken").string(), "--second",
-                        (folder_ / "straight").string()}),
-            0)
-      << output();
-  const std::string exported = (folder_ / "exported").string();
-  EXPECT_EQ(weft_model({"export", "--load", (folder_ / "broken").string(), "--output", exported,
-                        "--no-tokenizer"}),
-            0)
-      << output();
+  expect_equal_runs("broken", "straight");
+  expect_exports("broken");
 
   ASSERT_EQ(run(model("alone")), 0) << output();
   expect_near("alone", "straight");

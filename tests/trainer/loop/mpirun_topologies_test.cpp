@@ -32,10 +32,6 @@ class Topologies : public Ranks {
   void copy(const std::string& from, const std::string& to) const {
     std::filesystem::copy(folder_ / from, folder_ / to, std::filesystem::copy_options::recursive);
   }
-  int weft_model(Arguments command) {
-    command.insert(command.begin(), std::string(std::getenv("WEFT_BIN_DIR")) + "/weft-model");
-    return wait(start_program(command));
-  }
 };
 
 TEST_F(Topologies, TwoHundredStepsAreThoseOfOneProcess) {
@@ -80,11 +76,7 @@ TEST_F(Topologies, InFp8Too) {
       << output();
   for (const char* name : {"alone", "stages"}) copy("broken", name);
   ASSERT_EQ(run_ranks(4, model("broken", 40, with(kTp2Shared, fp8))), 0) << output();
-  EXPECT_EQ(trajectory("broken"), trajectory("straight")) << "one topology, equal bits";
-  EXPECT_EQ(weft_model({"diff", "--first", (folder_ / "broken").string(), "--second",
-                        (folder_ / "straight").string()}),
-            0)
-      << output();
+  expect_equal_runs("broken", "straight");
   ASSERT_EQ(run(model("alone", 40, fp8)), 0) << output();
   expect_near("alone", "straight", 3e-2);
   ASSERT_EQ(run_ranks(4, model("stages", 40, with(stages, fp8))), 0) << output();
@@ -99,18 +91,9 @@ TEST_F(Topologies, GoOnToTheBitAndFromEachOthersCheckpoints) {
   for (const char* name : {"alone", "dp4", "tp4"}) copy("broken", name);
 
   ASSERT_EQ(run_ranks(4, model("broken", 40, kTp2Shared)), 0) << output();
-  EXPECT_EQ(trajectory("broken"), trajectory("straight")) << "one topology, equal bits";
-  EXPECT_EQ(weft_model({"diff", "--first", (folder_ / "broken").string(), "--second",
-                        (folder_ / "straight").string()}),
-            0)
-      << output();
+  expect_equal_runs("broken", "straight");
 
-  const std::string exported = (folder_ / "exported").string();
-  EXPECT_EQ(weft_model({"export", "--load", (folder_ / "broken").string(), "--output", exported,
-                        "--no-tokenizer"}),
-            0)
-      << output();
-  EXPECT_TRUE(std::filesystem::exists(exported + "/model.safetensors"));
+  expect_exports("broken");
 
   ASSERT_EQ(run(model("alone", 40)), 0) << output();
   expect_near("alone", "straight");

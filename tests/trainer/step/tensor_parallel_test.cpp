@@ -64,6 +64,18 @@ TEST(TensorParallel, DocumentsAreThoseOfOneRank) {
   }
 }
 
+void expect_shape_of_one_rank(Variant (*shape)(const Topology&)) {
+  const Outcome one = train(shape({}));
+  EXPECT_LT(one.steps.back().loss, one.steps.front().loss);
+  for (const bool sp : {false, true}) {
+    expect_same_model(shape(tp(4, 1, sp)), one);
+    expect_same_model(shape({.tp_size = 2, .pp_size = 2, .sequence_parallel = sp}), one);
+  }
+  Variant sharded = shape(tp(2, 2, true));
+  sharded.shards_optimizer = true;
+  expect_same_model(sharded, one);
+}
+
 Variant llama(const Topology& topology) {
   return {.topology = topology,
           .micro_batch_size = 2,
@@ -80,17 +92,7 @@ Variant llama(const Topology& topology) {
           .documents = true};
 }
 
-TEST(TensorParallel, LlamasShapeIsThatOfOneRank) {
-  const Outcome one = train(llama({}));
-  EXPECT_LT(one.steps.back().loss, one.steps.front().loss);
-  for (const bool sp : {false, true}) {
-    expect_same_model(llama(tp(4, 1, sp)), one);
-    expect_same_model(llama({.tp_size = 2, .pp_size = 2, .sequence_parallel = sp}), one);
-  }
-  Variant sharded = llama(tp(2, 2, true));
-  sharded.shards_optimizer = true;
-  expect_same_model(sharded, one);
-}
+TEST(TensorParallel, LlamasShapeIsThatOfOneRank) { expect_shape_of_one_rank(llama); }
 
 TEST(TensorParallel, ALayerNormOfTheEmbeddingIsThatOfOneRank) {
   for (const float dropout : {0.0F, 0.1F}) {
@@ -118,17 +120,7 @@ Variant bloom(const Topology& topology) {
           .has_alibi = true};
 }
 
-TEST(TensorParallel, BloomsShapeIsThatOfOneRank) {
-  const Outcome one = train(bloom({}));
-  EXPECT_LT(one.steps.back().loss, one.steps.front().loss);
-  for (const bool sp : {false, true}) {
-    expect_same_model(bloom(tp(4, 1, sp)), one);
-    expect_same_model(bloom({.tp_size = 2, .pp_size = 2, .sequence_parallel = sp}), one);
-  }
-  Variant sharded = bloom(tp(2, 2, true));
-  sharded.shards_optimizer = true;
-  expect_same_model(sharded, one);
-}
+TEST(TensorParallel, BloomsShapeIsThatOfOneRank) { expect_shape_of_one_rank(bloom); }
 
 TEST(TensorParallel, ShardedOptimizersAndBucketsChangeRoundingOnly) {
   const Outcome one = train({});
