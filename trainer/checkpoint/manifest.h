@@ -33,8 +33,8 @@ std::vector<StoredPiece> pieces_from_text(std::string_view text);
 // Returns JSON whose last field is the XXH3 checksum of everything before it.
 std::string to_json(const Manifest& manifest);
 // Throws std::runtime_error, which names `path`, if the file is no manifest, or has another format,
-// and ChecksumMismatch if it was changed since it was written. No number of the result is outside of its range, every file is
-// a plain name, and pieces lie within their tensors.
+// and ChecksumMismatch if it was changed since it was written. No number of the result is outside
+// of its range, every file is a plain name, and pieces lie within their tensors.
 Manifest read_manifest(const std::filesystem::path& path);
 
 // Returns the manifest of a checkpoint. Throws std::runtime_error if there is none, or one of

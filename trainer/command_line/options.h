@@ -1,7 +1,7 @@
 // The one table of weft-train's options. A visitor is called with (flag, value, effect of a change
-// on resume, help) for each, so that parsing, help, the banner, the run manifest and the warnings of
-// a resumed run cannot disagree. Flags that only other
-// Megatrons have are listed in megatron_flags.h.
+// on resume, help) for each, so that parsing, help, the banner, the run manifest and the warnings
+// of a resumed run cannot disagree. Flags that only other Megatrons have are listed in
+// megatron_flags.h.
 #pragma once
 
 #include "trainer/config/config.h"
