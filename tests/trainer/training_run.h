@@ -48,11 +48,12 @@ class Training : public testing::Test {
     Arguments all = words(
         "--num-layers 2 --hidden-size 32 --num-attention-heads 2 --seq-length 16 "
         "--max-position-embeddings 16 --micro-batch-size 2 --global-batch-size 8 --lr 5e-3 "
-        "--lr-warmup-iters 3 --lr-decay-style cosine --min-lr 5e-4 --split 90,5,5 --vocab-size 64 "
+        "--lr-warmup-iters 3 --lr-decay-style cosine --min-lr 5e-4 --vocab-size 64 "
         "--eval-iters 1 --eval-interval 10 --log-interval 1 --save-interval 5 --device cpu "
         "--log-format megatron-2021");
     return with(all, with({"--train-iters", std::to_string(num_iterations), "--data-path", prefix_,
-                           "--save", folder, "--load", folder, "--tensorboard-dir", folder + "/tb"},
+                           "--split", "90,5,5", "--save", folder, "--load", folder,
+                           "--tensorboard-dir", folder + "/tb"},
                           more));
   }
 
