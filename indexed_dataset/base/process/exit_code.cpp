@@ -2,14 +2,34 @@
 
 #include <cerrno>
 #include <new>
+#include <regex>
+#include <string_view>
 #include <system_error>
 
 namespace weft {
+namespace {
+
+// True for what the standard library throws where the program has made a mistake: its types of
+// runtime errors, and std::stoi and its kind, whose message is the name of the function.
+bool is_mistake_of_the_program(const std::exception& error) {
+  const auto is = [&error]<typename T>(std::type_identity<T>) {
+    return dynamic_cast<const T*>(&error) != nullptr;
+  };
+  return is(std::type_identity<std::range_error>{}) ||
+         is(std::type_identity<std::overflow_error>{}) ||
+         is(std::type_identity<std::underflow_error>{}) ||
+         is(std::type_identity<std::regex_error>{}) ||
+         (is(std::type_identity<std::invalid_argument>{}) &&
+          std::string_view(error.what()).starts_with("sto"));
+}
+
+}  // namespace
 
 ExitCode exit_code_for(const std::exception& error) {
   const auto is = [&error]<typename T>(std::type_identity<T>) {
     return dynamic_cast<const T*>(&error) != nullptr;
   };
+  if (is_mistake_of_the_program(error)) return ExitCode::kInternalError;
   if (const auto* failed = dynamic_cast<const RunFailed*>(&error)) {
     return static_cast<ExitCode>(failed->exit_code);
   }
