@@ -6,6 +6,7 @@
 
 #include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/process/stop_signal.h"
+#include "indexed_dataset/base/process/test_hooks.h"
 #include "indexed_dataset/base/storage/file_io.h"
 #include "indexed_dataset/base/storage/lock_file.h"
 #include "indexed_dataset/base/storage/sha256.h"
@@ -47,15 +48,9 @@ class DownloadCommand final : public Command {
                  "be in it, by the ends of their paths");
     options.flag("--overwrite", overwrite_, "fetch again what is there already");
     options.integer("--connections", fetch_.num_connections, "at a time, for one file", 1, 64);
-    options.integer("--part-bytes", fetch_.part_bytes,
-                    "of one request; 0: a quarter of what one connection gets, 4 to 64 MiB", 0);
     options.integer("--max-bytes", fetch_.max_bytes, "a longer file is refused", 1);
     options.integer("--attempts", fetch_.num_attempts,
                     "tries in a row that bring the file no further before it gives up", 1, 1000);
-    options.integer("--retry-delay-ms", retry_delay_ms_,
-                    "pause after the first failure; doubles with each more, up to a minute; the "
-                    "server's Retry-After counts if it is longer",
-                    1, 60'000);
     options.integer("--stall-timeout", fetch_.http.stall_timeout_s,
                     "seconds below 1 kB/s after which a connection counts as broken", 1, 3600);
     options.flag("--allow-http", fetch_.http.allow_http,
@@ -85,7 +80,8 @@ class DownloadCommand final : public Command {
 
   int run(const OptionSet&) override {
     install_stop_signals();
-    fetch_.first_backoff_s = static_cast<double>(retry_delay_ms_) / 1000;
+    fetch_.part_bytes = hooked_number("WEFT_PART_BYTES", fetch_.part_bytes);
+    fetch_.first_backoff_s = 1e-3 * static_cast<double>(hooked_number("WEFT_RETRY_DELAY_MS", 1000));
     try {
       const std::vector<std::string> checksums = find_checksums();
       int exit_code = 0;
@@ -220,7 +216,6 @@ class DownloadCommand final : public Command {
   std::string output_, folder_ = ".", sha256_, sha256sums_;
   FetchOptions fetch_;
   bool overwrite_ = false;
-  int64_t retry_delay_ms_ = 1000;
   LiveLine live_line_;
 };
 

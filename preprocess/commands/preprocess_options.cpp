@@ -19,6 +19,17 @@
 namespace weft {
 
 void PreprocessOptions::declare(OptionSet& options) {
+  declare_run(options);
+  declare_documents(options);
+  declare_dataset(options);
+  declare_ranks(options);
+  options.flag("--overwrite", config.overwrite,
+               "replace a finished dataset, and drop unfinished work, of other options; replace a "
+               "file that is no report by --report");
+  advise_older_scripts(options);
+}
+
+void PreprocessOptions::declare_run(OptionSet& options) {
   options.texts("--input", config.inputs,
                 "JSONL files or https URLs in this order, '-' is standard input; gzip, xz, zstd "
                 "and bzip2 are decompressed on the fly, URLs while they are downloaded");
@@ -35,6 +46,10 @@ void PreprocessOptions::declare(OptionSet& options) {
   options.integer("--workers", config.num_workers, "threads that parse and tokenize", 1, 1024);
   options.integer("--log-interval", log_interval,
                   "documents between two lines of progress in a log", 1);
+}
+
+// Which lines are documents, and what becomes of them.
+void PreprocessOptions::declare_documents(OptionSet& options) {
   options.choice("--special", config.rules.special_tokens,
                  {{"literal", SpecialTokens::kLiteral},
                   {"token", SpecialTokens::kToken},
@@ -55,6 +70,9 @@ void PreprocessOptions::declare(OptionSet& options) {
                   "bytes that one compressed input may give; more are taken for a bomb", 1);
   options.integer("--decoder-memory", config.max_decoder_bytes,
                   "bytes that the window or dictionary of one compressed input may take", 1 << 20);
+}
+
+void PreprocessOptions::declare_dataset(OptionSet& options) {
   options.text("--shard", shard,
                "I/N: only part I (from 0) of N of the work; weft-data merge puts the parts "
                "together, in their order");
@@ -77,6 +95,9 @@ void PreprocessOptions::declare(OptionSet& options) {
   options.text("--report", report,
                "also write a report on the data, FILE.html or FILE.json: lengths, duplicates, "
                "repetition, bad lines, domains and sources");
+}
+
+void PreprocessOptions::declare_ranks(OptionSet& options) {
   options.choice("--ranks", joins_ranks, {{"auto", true}, {"off", false}},
                  "processes that mpirun or srun --mpi=pmix started together make one output; off: "
                  "each is on its own, and MPI is not touched");
@@ -87,10 +108,10 @@ void PreprocessOptions::declare(OptionSet& options) {
       "--allow-incoherent-file-system", config.allow_incoherent_file_system,
       "let several ranks write to NFS, SMB, 9p, AFS or an unknown FUSE file system, which is "
       "only safe if all run on one computer");
-  options.flag("--overwrite", config.overwrite,
-               "replace a finished dataset, and drop unfinished work, of other options; replace a "
-               "file that is no report by --report");
-  // Scripts for older versions of Megatron-LM have these.
+}
+
+// Scripts for older versions of Megatron-LM have these.
+void PreprocessOptions::advise_older_scripts(OptionSet& options) {
   options.advise("--vocab", "it is called --vocab-file");
   options.advise("--output", "it is called --output-prefix");
   options.advise("--dataset-impl", "leave it out: the output always has Megatron's mmap format");

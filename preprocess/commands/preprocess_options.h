@@ -40,6 +40,13 @@ struct PreprocessOptions {
   // A report for each dataset: FILE.html, and with several keys FILE.KEY.html.
   std::vector<std::filesystem::path> report_files() const;
   PipelineConfig pipeline_config() const;
+
+ private:
+  void declare_run(OptionSet& options);
+  void declare_documents(OptionSet& options);
+  void declare_dataset(OptionSet& options);
+  void declare_ranks(OptionSet& options);
+  static void advise_older_scripts(OptionSet& options);
 };
 
 }  // namespace weft

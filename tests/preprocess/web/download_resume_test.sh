@@ -7,7 +7,7 @@ at=http://127.0.0.1:$(cat bad.port)
 sha=$(sha256sum <whole | cut -c 1-64)
 
 # --- killed in the middle, then continued: the server sends only what the state says is missing
-held="$data download $at/held --output held --allow-http --part-bytes 30_000 --connections 2 --sha256 $sha"
+held="env WEFT_PART_BYTES=30000 $data download $at/held --output held --allow-http --connections 2 --sha256 $sha"
 $held >log_of_held 2>&1 &
 run=$!
 wait_until grep -sq '"num_bytes":[1-9]' held.part.json # written at the first save
@@ -62,7 +62,7 @@ expect 0 'is there already, SHA-256 as expected' $held
 for ((n = 1; ; ++n)); do
   [ $n -lt 200 ] || fail "there is no end of calls"
   code=0
-  WEFT_IO_FAIL_AT=$n "$data" download "$at/plain" --output fault --allow-http --part-bytes 100_000 >log_of_fault 2>&1 || code=$?
+  WEFT_PART_BYTES=100000 WEFT_IO_FAIL_AT=$n "$data" download "$at/plain" --output fault --allow-http >log_of_fault 2>&1 || code=$?
   if [ -e fault ]; then cmp whole fault || fail "call $n failed: a wrong file"; fi
   [ $code = 0 ] && break
   [ $code = 4 ] || { cat log_of_fault >&2; fail "call $n failed: exit $code"; }
@@ -78,7 +78,7 @@ done
 for ((n = 1; ; ++n)); do
   [ $n -lt 100 ] || fail "no call of the end failed"
   code=0
-  WEFT_IO_FAIL_AT=$n "$data" download "$at/dies" --output both --allow-http --part-bytes 100_000 >log_of_both 2>&1 || code=$?
+  WEFT_PART_BYTES=100000 WEFT_IO_FAIL_AT=$n "$data" download "$at/dies" --output both --allow-http >log_of_both 2>&1 || code=$?
   rm -f both.part*
   if grep -q 'nor can what has come be kept' log_of_both; then
     [ $code = 7 ] || fail "the disk's error hides the network's: exit $code"
@@ -121,7 +121,7 @@ export CURL_CA_BUNDLE=$work/ca.pem
 expect 0 '' "$data" download "$cdn/plain" --output t1
 expect 7 '401' "$data" download "$hub/gated?url=$cdn/plain" --output t2 # not yet Hugging Face's
 export HF_ENDPOINT=$hub
-expect 0 '' "$data" download "$hub/gated?url=$cdn/plain&signature=secret-0815" --output t2 --part-bytes 50_000
+WEFT_PART_BYTES=50000 expect 0 '' "$data" download "$hub/gated?url=$cdn/plain&signature=secret-0815" --output t2
 expect 0 '' "$data" download "$hub/gated?url=https://localhost:$(cat cdn.port)/plain" --output t3
 expect 0 'as expected' "$data" download "$hub/linked?url=$cdn/plain&sha=$sha" --output t4
 expect 6 'expected' "$data" download "$hub/linked?url=$cdn/unlike&sha=$sha" --output t5

@@ -7,7 +7,8 @@ at=http://127.0.0.1:$(cat bad.port)
 sha=$(sha256sum <whole | cut -c 1-64)
 python3 -c 'import sys; sys.stdout.buffer.write(open("whole","rb").read()[::-1])' >other
 # get PATH OPTION...: into a file of that name; parts far smaller than the file.
-get() { "$data" download "$at/$1" --output "${1%%\?*}" --allow-http --retry-delay-ms 10 --part-bytes 40_000 "${@:2}"; }
+export WEFT_PART_BYTES=40000 WEFT_RETRY_DELAY_MS=10
+get() { "$data" download "$at/$1" --output "${1%%\?*}" --allow-http "${@:2}"; }
 
 # --- usage
 expect 2 'give the URL to download' "$data" download
@@ -72,7 +73,7 @@ expect 6 'expected' "$data" download "$at/unlike" --output m3 --allow-http --sha
 [ -z "$(ls m3* 2>/dev/null)" ] || fail "left: $(ls m3*)"
 grep -q '/missing: the server answered 404' out.log || fail "the mirror's failure is not told"
 # A mirror goes on where the first one broke off, if a checksum will tell; a wrong mixture is fetched again.
-expect 0 '' "$data" download "$at/always" --output m4 --allow-http --sha256 "$sha" --attempts 2 --retry-delay-ms 10 --mirror "$at/plain"
+expect 0 '' "$data" download "$at/always" --output m4 --allow-http --sha256 "$sha" --attempts 2 --mirror "$at/plain"
 is_whole m4
 
 # --- a file of the same name from elsewhere is not "there already"

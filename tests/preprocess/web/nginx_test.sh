@@ -52,7 +52,8 @@ at=https://localhost:$port
 
 expect 7 'certificate' "$data" download "$at/corpus.jsonl"
 export SSL_CERT_FILE=$work/ca.pem
-get() { "$data" download --output-folder . --part-bytes 100_000 --retry-delay-ms 20 "$@"; }
+export WEFT_PART_BYTES=100000 WEFT_RETRY_DELAY_MS=20
+get() { "$data" download --output-folder . "$@"; }
 
 # --- every file by several connections, checked by a list from the same server
 expect 0 '' get "$at"/corpus.jsonl{,.gz,.xz,.zst} --sha256sums "$at/SHA256SUMS"
