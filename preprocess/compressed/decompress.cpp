@@ -9,8 +9,6 @@
 #include <new>
 
 #include "indexed_dataset/base/process/exit_code.h"
-#include "preprocess/compressed/gzip_decoder.h"
-#include "preprocess/compressed/xz_decoder.h"
 
 namespace weft {
 namespace {

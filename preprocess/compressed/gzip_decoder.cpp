@@ -1,5 +1,3 @@
-#include "preprocess/compressed/gzip_decoder.h"
-
 #include <zlib.h>
 
 #include <algorithm>
@@ -9,6 +7,8 @@
 #ifdef WEFT_HAVE_ISAL
 #include <isa-l/igzip_lib.h>
 #endif
+
+#include "preprocess/compressed/decompress.h"
 
 namespace weft {
 namespace {

@@ -1,13 +1,9 @@
 #include "preprocess/compressed/input_layout.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <stdexcept>
 #include <string_view>
-#include <system_error>
 
 #include "indexed_dataset/base/storage/file_io.h"
 #include "preprocess/compressed/decompress.h"
@@ -15,15 +11,6 @@
 
 namespace weft {
 namespace {
-
-bool is_regular_file(const std::string& path) {
-  struct stat status {};
-  if (::stat(path.c_str(), &status) != 0)
-    throw std::system_error(errno, std::generic_category(), path + ": cannot open");
-  if (S_ISDIR(status.st_mode))
-    throw std::system_error(EISDIR, std::generic_category(), path + ": cannot read");
-  return S_ISREG(status.st_mode);
-}
 
 std::unique_ptr<StreamDecoder> decoder_at_start(const InputFile& file) {
   std::array<char, kNumMagicBytes> magic{};
@@ -42,11 +29,6 @@ void check_is_part_begin(const InputLayout& layout, int64_t offset) {
 
 InputLayout input_layout(const std::string& path, const LayoutLimits& limits) {
   InputLayout layout;
-  if (!is_regular_file(path)) {
-    layout.format = "stream";
-    layout.file_bytes = -1;
-    return layout;
-  }
   const InputFile file(path);
   layout.file_bytes = file.size_bytes();
   const auto decoder = decoder_at_start(file);
@@ -60,7 +42,6 @@ std::unique_ptr<ByteSource> open_input_range(const std::string& path, const Inpu
                                              int64_t begin, int64_t end,
                                              const std::atomic<bool>& cancelled,
                                              DecodeOptions options) {
-  if (layout.file_bytes < 0) return decode(open_file(path, cancelled), path, options);
   auto raw = open_file_range(path, layout.file_bytes, begin, end, cancelled);
   // decode(): a name like x.gz refuses an empty file, wherever it is cut.
   const bool whole = begin == 0 && end == layout.file_bytes;

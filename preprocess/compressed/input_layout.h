@@ -4,7 +4,6 @@
 //   zstd              at frames: by the seek table of the seekable format, else by hopping over
 //                     block headers (zstd_frames.h)
 //   gzip, bzip2, xz   at the start only (xz decodes its blocks side by side itself)
-//   pipes, devices    at the start only
 //
 // A layout is a promise about where, not about what: a file whose tables lie gives an error when it
 // is decoded, or is decoded from its start, but never other bytes than a whole read of it.
@@ -25,8 +24,8 @@ namespace weft {
 InputLayout input_layout(const std::string& path, const LayoutLimits& limits = {});
 
 // The plain or decoded bytes of the file range [begin, end): both are part begins or the file's
-// size, or anything for plain files; a pipe is read whole whatever they are. The ranges of
-// consecutive parts give, one after another, the bytes of the whole file. Checksums are verified;
+// size, or anything for plain files. The ranges of consecutive parts give, one after another, the
+// bytes of the whole file. Checksums are verified;
 // damage, a file that has changed its size, and a stream that goes on behind `end` are
 // std::runtime_error with file and byte offset. With `options.read_ahead`, only a file that cannot
 // be cut gets a thread: parts are meant to be decoded by the threads that use them.

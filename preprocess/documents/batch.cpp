@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "indexed_dataset/format/sidecars/source_map.h"
+
 namespace weft {
 
 using Output = Batch::Output;
@@ -34,6 +36,30 @@ void Batch::clear(size_t num_keys) {
   num_lines = num_documents = num_empty_documents = num_tokens = num_replaced_surrogates = 0;
   bad_line_counts = {};
   bad_lines.clear();
+}
+
+void WrittenChecksums::append(const WrittenChecksums& next) {
+  tokens.append(next.tokens);
+  lengths.append(next.lengths);
+  documents.append(next.documents);
+  sources.append(next.sources);
+}
+
+WrittenChecksums written_checksums(const Output& output, int32_t input_idx) {
+  WrittenChecksums checksums;
+  checksums.tokens.add(output.token_bytes());
+  checksums.lengths.add(std::as_bytes(std::span(output.sequence_lengths)));
+  checksums.documents.add(std::as_bytes(std::span(output.document_sequences)));
+  const bool has_origins = !output.origins.empty();
+  std::vector<std::byte> entries;
+  for (size_t i = 0; i < output.locators.size(); ++i) {
+    append_source_entry(entries,
+                        {static_cast<uint32_t>(input_idx), output.locators[i],
+                         has_origins ? output.origins[i] : Origin{}},
+                        has_origins);
+  }
+  checksums.sources.add(entries);
+  return checksums;
 }
 
 }  // namespace weft

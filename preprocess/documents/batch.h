@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "indexed_dataset/base/storage/crc32.h"
 #include "indexed_dataset/format/pair/dataset_counts.h"
 #include "indexed_dataset/format/pair/shared_pair_writer.h"
 #include "preprocess/documents/bad_lines.h"
@@ -60,5 +61,22 @@ struct Batch {
 
   void clear(size_t num_keys);  // keeps its memory
 };
+
+// Checksums of the bytes that a task, or a part of it, adds to one dataset. They are made from the
+// tokens in memory before any file system sees them, so that bytes which did not arrive are found
+// before the dataset gets its name. Numbers that count from the begin of a file or an input are
+// taken relative to the task: the checksums are known, and in the journal, before its offset is.
+struct WrittenChecksums {
+  Crc32 tokens;     // of .bin
+  Crc32 lengths;    // of .idx: an int32 for each sequence
+  Crc32 documents;  // of .idx: the number of sequences of each document, as int32
+  Crc32 sources;    // entries of .sources, with offsets from the begin of the task
+
+  void append(const WrittenChecksums& next);
+  bool operator==(const WrittenChecksums&) const = default;
+};
+
+// Makes the checksums of a batch for one dataset.
+WrittenChecksums written_checksums(const Batch::Output& output, int32_t input_idx);
 
 }  // namespace weft

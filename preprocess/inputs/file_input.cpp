@@ -1,5 +1,4 @@
-#include "preprocess/inputs/file_input.h"
-
+// Files, and pipes and devices, as inputs.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,7 +7,7 @@
 #include <cerrno>
 #include <system_error>
 
-#include "preprocess/compressed/input_layout.h"
+#include "preprocess/inputs/input.h"
 
 namespace weft {
 namespace {
@@ -44,8 +43,7 @@ InputIdentity identity_of(const struct stat& status) {
   return {"changed " + text_of(status.st_mtim), status.st_size, text_of(status.st_ctim)};
 }
 
-}  // namespace
-
+// Tells files and pipes apart; "" for what is not there.
 std::string key_of_path(const std::string& path) {
   if (path == "-" || path == "/dev/stdin" || path == "/dev/fd/0" || path == "/proc/self/fd/0")
     return kStandardInputKey;
@@ -61,30 +59,74 @@ std::string key_of_path(const std::string& path) {
   return "file " + std::to_string(status.st_dev) + " " + std::to_string(status.st_ino);
 }
 
-int FileInput::opening_error() const {
-  struct stat status {};
-  if (::stat(name().c_str(), &status) != 0 || ::access(name().c_str(), R_OK) != 0) return errno;
-  return S_ISDIR(status.st_mode) ? EISDIR : 0;
+class FileInput final : public Input {
+ public:
+  explicit FileInput(const std::string& path) : Input(path) {}
+
+  std::string key() const override { return key_of_path(name()); }
+  std::string path() const override { return name(); }
+  int opening_error() const override {
+    struct stat status {};
+    if (::stat(name().c_str(), &status) != 0 || ::access(name().c_str(), R_OK) != 0) return errno;
+    return S_ISDIR(status.st_mode) ? EISDIR : 0;
+  }
+
+  // A file that does not tell its size is read as a pipe is.
+  void look(const std::atomic<bool>&) override {
+    const struct stat status = status_of(name());
+    if (S_ISDIR(status.st_mode)) {
+      errno = EISDIR;
+      fail(name(), "cannot read");
+    }
+    identity_ = {};
+    if (S_ISREG(status.st_mode) && !tells_its_size(name(), status.st_size)) return be_stream();
+    identity_ = identity_of(status);
+    layout_ = input_layout(name());
+  }
+  bool has_changed() const override {
+    return !identity_.version.empty() && identity_of(status_of(name())) != identity_;
+  }
+
+  std::unique_ptr<ByteSource> open(int64_t begin, int64_t end, const std::atomic<bool>& cancelled,
+                                   const DecodeOptions& options) const override {
+    if (layout_.file_bytes < 0) return decode(open_file(name(), cancelled), name(), options);
+    return open_input_range(name(), layout_, begin, end < 0 ? layout_.file_bytes : end, cancelled,
+                            options);
+  }
+};
+
+// Standard input ("-"), a named pipe or a device: read once, from front to back.
+class PipeInput final : public Input {
+ public:
+  explicit PipeInput(const std::string& path)
+      : Input(path == "-" ? "<stdin>" : path), path_(path) {}
+
+  std::string key() const override { return key_of_path(path_); }
+  std::string path() const override { return is_standard_input() ? "" : path_; }
+  int opening_error() const override {
+    return !is_standard_input() && ::access(path_.c_str(), R_OK) != 0 ? errno : 0;
+  }
+  void look(const std::atomic<bool>&) override { be_stream(); }
+  std::unique_ptr<ByteSource> open(int64_t, int64_t, const std::atomic<bool>& cancelled,
+                                   const DecodeOptions& options) const override {
+    auto raw = is_standard_input() ? open_standard_input(cancelled) : open_file(path_, cancelled);
+    return decode(std::move(raw), name(), options);
+  }
+
+ private:
+  bool is_standard_input() const { return path_ == "-"; }
+
+  const std::string path_;
+};
+
+}  // namespace
+
+std::shared_ptr<Input> make_file_input(const std::string& path) {
+  return std::make_shared<FileInput>(path);
 }
 
-void FileInput::look(const std::atomic<bool>&) {
-  const struct stat status = status_of(name());
-  identity_ = {};
-  if (S_ISREG(status.st_mode) && !tells_its_size(name(), status.st_size)) return be_stream();
-  identity_ = identity_of(status);
-  layout_ = input_layout(name());
-}
-
-bool FileInput::has_changed() const {
-  return !identity_.version.empty() && identity_of(status_of(name())) != identity_;
-}
-
-std::unique_ptr<ByteSource> FileInput::open(int64_t begin, int64_t end,
-                                            const std::atomic<bool>& cancelled,
-                                            const DecodeOptions& options) const {
-  if (layout_.file_bytes < 0) return decode(open_file(name(), cancelled), name(), options);
-  return open_input_range(name(), layout_, begin, end < 0 ? layout_.file_bytes : end, cancelled,
-                          options);
+std::shared_ptr<Input> make_pipe_input(const std::string& path) {
+  return std::make_shared<PipeInput>(path);
 }
 
 }  // namespace weft

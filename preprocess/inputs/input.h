@@ -7,9 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "preprocess/compressed/decoded_source.h"
-#include "preprocess/compressed/input_parts.h"
-#include "preprocess/stream/byte_source.h"
+#include "preprocess/compressed/input_layout.h"
 
 namespace weft {
 
@@ -68,5 +66,13 @@ class Input {
   InputIdentity identity_;
   InputLayout layout_;
 };
+
+// The key of standard input, by whatever name it was given: it can be read once.
+inline constexpr char kStandardInputKey[] = "standard input";
+
+// For make_input(), which knows which of them a name means.
+std::shared_ptr<Input> make_file_input(const std::string& path);
+std::shared_ptr<Input> make_pipe_input(const std::string& path);  // "-": standard input
+std::shared_ptr<Input> make_url_input(const std::string& url, bool allow_http);
 
 }  // namespace weft

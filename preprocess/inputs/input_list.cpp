@@ -10,9 +10,6 @@
 #include <utility>
 
 #include "indexed_dataset/base/terminal/terminal_text.h"
-#include "preprocess/inputs/file_input.h"
-#include "preprocess/inputs/pipe_input.h"
-#include "preprocess/inputs/url_input.h"
 
 namespace weft {
 namespace {
@@ -37,9 +34,9 @@ bool is_pipe_or_device(const std::string& path) {
 }  // namespace
 
 std::shared_ptr<Input> make_input(const std::string& name, bool allow_http) {
-  if (looks_like_url(name)) return std::make_shared<UrlInput>(name, allow_http);
-  if (name == "-" || is_pipe_or_device(name)) return std::make_shared<PipeInput>(name);
-  return std::make_shared<FileInput>(name);
+  if (looks_like_url(name)) return make_url_input(name, allow_http);
+  if (name == "-" || is_pipe_or_device(name)) return make_pipe_input(name);
+  return make_file_input(name);
 }
 
 Inputs make_inputs(const std::vector<std::string>& names, bool allow_http) {

@@ -13,7 +13,7 @@ namespace {
 
 // 20 MB of index for documents of one sequence: a fraction of a second of one thread's work.
 constexpr int64_t kIndexPartEntries = int64_t{1} << 20;
-// Places in one message.
+// Offsets in one message.
 constexpr int64_t kIndexPartTasks = 4096;
 // 64 MiB: 5 ms of what the network of one machine takes, and 80,000 parts for 5 TB of tokens.
 constexpr int64_t kBlockPartBytes = 4 * kChecksumBlockBytes;
@@ -28,8 +28,8 @@ int64_t share_of(int64_t num_left, int64_t num_ranks) {
 void check_fits(const LastPassPart& part, const LastPassResult& result) {
   bool fits = false;
   if (part.kind == Kind::kIndex) {
-    // Three for each task, and three of all together: there is one place more than there are tasks.
-    fits = result.checksums.size() == 3 * part.places.size() && result.block_hashes.empty();
+    // Three for each task, and three of all together: there is one offset more than tasks.
+    fits = result.checksums.size() == 3 * part.offsets.size() && result.block_hashes.empty();
   } else {
     const int64_t num_bytes = part.end_bytes - part.begin_bytes;
     fits = result.checksums.size() == part.cuts.size() + 1 &&
@@ -60,11 +60,11 @@ void LastPasses::File::add(const Crc32& expected, int64_t first_task, int64_t en
   extents.push_back({size_bytes() + expected.num_bytes(), expected, first_task, end_task});
 }
 
-void LastPasses::add_task(size_t dataset, const WrittenPlace& place,
+void LastPasses::add_task(size_t dataset, const DatasetOffset& offset,
                           const WrittenChecksums& checksums) {
   Dataset& of = datasets_.at(dataset);
   const int64_t number = std::ssize(of.tasks);
-  of.places.push_back(place);
+  of.offsets.push_back(offset);
   of.tasks.push_back(checksums);
   file(dataset, Kind::kBin).add(checksums.tokens, number, number + 1);
   add_bin_parts(dataset, /*is_all=*/false);
@@ -94,7 +94,7 @@ void LastPasses::complete(const std::vector<DatasetCounts>& totals,
     Dataset& dataset = datasets_[k];
     dataset.total = totals.at(k);
     dataset.frame = frames.at(k);
-    dataset.places.push_back({dataset.total, 0});
+    dataset.offsets.push_back({dataset.total, 0});
     add_bin_parts(k, /*is_all=*/true);
     add_index_parts(k);
     if (file(k, Kind::kBin).size_bytes() != dataset.total.num_tokens * size_bytes(files_.type)) {
@@ -105,10 +105,10 @@ void LastPasses::complete(const std::vector<DatasetCounts>& totals,
 }
 
 void LastPasses::add_index_parts(size_t k) {
-  const std::vector<WrittenPlace>& places = datasets_[k].places;
+  const std::vector<DatasetOffset>& offsets = datasets_[k].offsets;
   const auto num_entries = [&](int64_t begin, int64_t end) {
-    const DatasetCounts &from = places[static_cast<size_t>(begin)].before,
-                        &to = places[static_cast<size_t>(end)].before;
+    const DatasetCounts &from = offsets[static_cast<size_t>(begin)].before,
+                        &to = offsets[static_cast<size_t>(end)].before;
     return to.num_sequences - from.num_sequences + to.num_documents - from.num_documents;
   };
   const int64_t num_tasks = std::ssize(datasets_[k].tasks);
@@ -165,8 +165,8 @@ LastPassPart LastPasses::message_of(int64_t number) const {
   message.kind = part.kind;
   if (part.kind == Kind::kIndex) {
     message.total = dataset.total;
-    message.places.assign(dataset.places.begin() + part.begin,
-                          dataset.places.begin() + part.end + 1);
+    message.offsets.assign(dataset.offsets.begin() + part.begin,
+                           dataset.offsets.begin() + part.end + 1);
     return message;
   }
   message.begin_bytes = part.begin;
@@ -217,7 +217,7 @@ void LastPasses::compare_index(const Part& part) {
   for (int64_t task = part.begin; task < part.end; ++task) {
     const auto i = static_cast<size_t>(task);
     const WrittenChecksums& written = dataset.tasks[i];
-    const DatasetCounts &from = dataset.places[i].before, &to = dataset.places[i + 1].before;
+    const DatasetCounts &from = dataset.offsets[i].before, &to = dataset.offsets[i + 1].before;
     const Crc32* read = &part.result.checksums[3 * static_cast<size_t>(task - part.begin)];
     const auto add_lost = [&](const char* suffix, int64_t header_bytes, int64_t first, int64_t end,
                               int64_t size_bytes) {
@@ -261,9 +261,9 @@ void LastPasses::compare_blocks(size_t k, Kind kind) {
 
 std::vector<LostBytes> LastPasses::lost_bytes() const {
   std::vector<LostBytes> lost = lost_;
-  const auto place_of = [](const LostBytes& each) { return std::tie(each.path, each.begin_bytes); };
+  const auto order_of = [](const LostBytes& each) { return std::tie(each.path, each.begin_bytes); };
   std::stable_sort(lost.begin(), lost.end(), [&](const LostBytes& one, const LostBytes& other) {
-    return place_of(one) < place_of(other);
+    return order_of(one) < order_of(other);
   });
   return lost;
 }

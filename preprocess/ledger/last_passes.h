@@ -1,14 +1,13 @@
 // The last passes over what was written, in parts for all ranks, and the comparison of what is read
 // back with what was written. A part of the bookkeeping of the ledger: no files, threads or clocks.
 //
-//   tasks at their places --+--> .bin, block by block, as soon as all before is there --+
+//   tasks in the output ----+--> .bin, block by block, as soon as all before is there --+
 //                           |                                                           +-> done
 //   all of them ------------+--> .idx of ranges of tasks --> .sources and .idx ---------+
 //
-// Nearly all bytes are in .bin, so that little is left to do behind the last task. Each task's
-// place says where the offsets of its sequences begin: ranges of the index need nothing from each
-// other. Blocks are hashed for the .checksums and compared in one go, so that what the .checksums
-// say of a dataset is what its tasks wrote.
+// Nearly all bytes are in .bin: little is left to do behind the last task. Offsets of tasks make
+// ranges of the index independent of each other. Blocks are hashed for the .checksums and compared
+// in one go, so that what the .checksums say of a dataset is what its tasks wrote.
 #pragma once
 
 #include <array>
@@ -46,8 +45,8 @@ class LastPasses {
  public:
   explicit LastPasses(WrittenFiles files);
 
-  // The next task of a dataset, in output order, is at its place and synced.
-  void add_task(size_t dataset, const WrittenPlace& place, const WrittenChecksums& checksums);
+  // The next task of a dataset, in output order, is in the output and synced.
+  void add_task(size_t dataset, const DatasetOffset& offset, const WrittenChecksums& checksums);
   // That was the last one; the files have their sizes and `frames`.
   void complete(const std::vector<DatasetCounts>& totals, const std::vector<DatasetFrame>& frames);
 
@@ -90,7 +89,7 @@ class LastPasses {
     void add(const Crc32& expected, int64_t first_task, int64_t end_task);
   };
   struct Dataset {
-    std::vector<WrittenPlace> places;  // of tasks, and of the end
+    std::vector<DatasetOffset> offsets;  // of tasks, and of the end
     std::vector<WrittenChecksums> tasks;
     std::array<File, 4> files;  // by Kind
     DatasetFrame frame;

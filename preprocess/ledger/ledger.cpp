@@ -32,6 +32,10 @@ RunFailure failure_of(const std::exception& error) {
   return {static_cast<int>(exit_code_for(error)), error.what(), {}};
 }
 
+RunFailure stopped_on_request() {
+  return {static_cast<int>(ExitCode::kStoppedOnRequest), "stopped on request", {}};
+}
+
 Ledger::Ledger(std::vector<Task> tasks, std::vector<std::string> input_names, size_t num_datasets,
                Limits limits)
     : tasks_(std::move(tasks)),
@@ -78,13 +82,13 @@ LedgerReply Ledger::answer(int rank, const LedgerRequest& request) {
   for (const auto& durable : request.durable) {
     if (!holds(rank, durable.task)) continue;
     if (durable.progress.is_read) end_reading(rank, durable.task);
-    note_durable(durable);
+    record_durable(durable);
     count_spill(durable.task);
   }
   for (const auto& read : request.read_tasks) {
     if (!holds(rank, read.task)) continue;
     end_reading(rank, read.task);
-    note_read(read.task, read.counts);
+    record_read(read.task, read.counts);
   }
   if (request.failed_task && holds(rank, request.failed_task->task)) {
     const int64_t number = request.failed_task->task;
@@ -95,7 +99,7 @@ LedgerReply Ledger::answer(int rank, const LedgerRequest& request) {
     first_failed_task_ = std::min(first_failed_task_, number);
   }
   extend_offsets();
-  note_placed();
+  add_to_last_passes();
   take_results(rank, request.part_results);
   if (request.leaving) {
     RunFailure failure = *request.leaving;
@@ -106,7 +110,7 @@ LedgerReply Ledger::answer(int rank, const LedgerRequest& request) {
   reply.all_done = all_done();
   if (failure_ || request.leaving) return reply;
   give_tasks(rank, request.num_tasks_wanted, reply);
-  tell_offsets(rank, reply);
+  send_offsets(rank, reply);
   if (last_passes_) {
     reply.parts = last_passes_->give(rank, request.num_parts_wanted, limits_.num_ranks);
   }
@@ -118,7 +122,7 @@ bool Ledger::holds(int rank, int64_t number) const {
          at(number).kind == State::Kind::kHeld;
 }
 
-void Ledger::note_read(int64_t number, const TaskCounts& counts) {
+void Ledger::record_read(int64_t number, const TaskCounts& counts) {
   State& state = at(number);
   if (state.is_read) return;
   if (counts.datasets.size() != offsets_.back().datasets.size() ||
@@ -130,16 +134,16 @@ void Ledger::note_read(int64_t number, const TaskCounts& counts) {
   state.counts = counts;
 }
 
-void Ledger::note_durable(const LedgerRequest::Durable& durable) {
+void Ledger::record_durable(const LedgerRequest::Durable& durable) {
   State& state = at(durable.task);
   state.progress = durable.progress;
   state.copied_spill.insert(state.copied_spill.end(), durable.copied_spill.begin(),
                             durable.copied_spill.end());
   changed_.insert(durable.task);
   if (!state.progress.is_read) return;
-  note_read(durable.task, state.progress.counts);
+  record_read(durable.task, state.progress.counts);
   if (!state.progress.is_done()) return;
-  untold_[state.rank].erase(durable.task);
+  unsent_offsets_[state.rank].erase(durable.task);
   state.kind = State::Kind::kDone;
   ++num_done_;
 }
@@ -173,8 +177,8 @@ void Ledger::give(int rank, int64_t number, LedgerReply& reply) {
   State& state = at(number);
   state.kind = State::Kind::kHeld;
   state.rank = rank;
-  state.is_offset_told = number <= num_offsets_known();  // in the same reply
-  untold_[rank].insert(number);
+  state.is_offset_sent = number <= num_offsets_known();  // in the same reply
+  unsent_offsets_[rank].insert(number);
   state.is_reading = true;
   ++num_reading_[rank];
   if (state.progress.is_read) end_reading(rank, number);
@@ -201,7 +205,7 @@ bool Ledger::may_be_spilled(int64_t number) const {
 // To be called when the task's progress, its holder, or what that knows of its offset has changed.
 void Ledger::count_spill(int64_t number) {
   State& state = at(number);
-  const bool may_grow = state.kind == State::Kind::kHeld && !state.is_offset_told;
+  const bool may_grow = state.kind == State::Kind::kHeld && !state.is_offset_sent;
   const int64_t bytes = may_grow ? most_spill_bytes(number) : num_bytes_of(state.progress.spill);
   spill_bytes_ += bytes - state.spill_bytes;
   state.spill_bytes = bytes;
@@ -220,11 +224,11 @@ std::vector<LedgerRequest::Durable> Ledger::take_changed() {
   return changed;
 }
 
-void Ledger::note_placed() {
-  for (; last_passes_ && num_placed_ < num_offsets_known(); ++num_placed_) {
-    const State& state = at(num_placed_);
+void Ledger::add_to_last_passes() {
+  for (; last_passes_ && num_in_last_passes_ < num_offsets_known(); ++num_in_last_passes_) {
+    const State& state = at(num_in_last_passes_);
     if (state.kind != State::Kind::kDone) return;
-    const TaskOffset& offset = offsets_.at(static_cast<size_t>(num_placed_));
+    const TaskOffset& offset = offsets_.at(static_cast<size_t>(num_in_last_passes_));
     for (size_t k = 0; k < offset.datasets.size(); ++k) {
       last_passes_->add_task(k, {offset.datasets[k], offset.num_input_bytes},
                              state.counts.written.at(k));
@@ -261,7 +265,7 @@ void Ledger::fail_for_lost_bytes() {
                "' from its byte " + std::to_string(task.begin);
   }
   message += ", are not what was written there";
-  if (lost.size() > 1) message += " (nor are " + std::to_string(lost.size() - 1) + " other places)";
+  if (lost.size() > 1) message += " (nor are " + std::to_string(lost.size() - 1) + " other ranges)";
   fail({static_cast<int>(ExitCode::kChecksumMismatch),
         message + "; the file system or a disk lost it, and no dataset was made. Run the same "
                   "command again: it makes only what was lost anew. If it is lost again, and "

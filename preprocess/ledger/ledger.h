@@ -1,5 +1,11 @@
-// The books of a run: which rank reads which task, where its documents go in the output, and what
-// is done. No files, threads or clocks. One thread at a time.
+// The ledger of a run: which rank reads which task, at which offset its documents are written, and
+// what is done. No files, threads or clocks. One thread at a time.
+//
+//   task:  waiting -> held by a rank -> read (counts known) -> in the output, synced: done
+//                          '-> failed: earlier tasks are read to their ends, then the run fails
+//
+// A task has an offset as soon as all tasks before it are read. A lost rank's tasks wait again, in
+// the next run, behind what the journal has of them.
 #pragma once
 
 #include <algorithm>
@@ -25,18 +31,17 @@ class Ledger {
     // Decompressed, of one input for which `is_compressed` is true, over all its tasks.
     int64_t max_output_bytes = INT64_MAX;
     std::vector<bool> is_compressed{};  // by input; empty: none is
-    // Documents that are read behind a task that is not read to its end yet may have to be spilled.
-    // No more tasks are handed out than may lie in spill files of so many bytes; only the first
-    // task that is not read is given to any rank that asks. `output_bytes` is an estimate for each
-    // task.
+    // The most that may lie in spill files. A task without an offset is handed out only if its
+    // documents, by the estimate of `output_bytes` for each task, fit there beside those of the
+    // others. The first task that is not read needs no spill file, and is always handed out.
     int64_t max_spill_bytes = INT64_MAX;
     std::vector<int64_t> output_bytes{};
     // There are last passes, over these files: complete_last_passes() is to be called.
     std::optional<WrittenFiles> written_files{};
   };
-  // `tasks` in output order, numbered from 0; `input_names` is how messages call the inputs;
-  // `num_datasets` is the number of keys. Where the first task begins within its input, lines count
-  // from there; bytes do if the input is compressed, so that it is not known how far it is.
+  // `tasks` are in output order, numbered from 0; messages call inputs by `input_names`;
+  // `num_datasets` is the number of keys. In a shard whose first task begins within an input, lines
+  // count from that task's begin, and so do bytes if the input is compressed.
   Ledger(std::vector<Task> tasks, std::vector<std::string> input_names, size_t num_datasets,
          Limits limits);
 
@@ -67,7 +72,7 @@ class Ledger {
   // When all is done: counts of one task, and of all together.
   const TaskCounts& counts(int64_t number) const { return at(number).counts; }
   const TaskOffset& end() const { return offsets_.back(); }
-  // About what lies in spill files, or may come to by what was handed out.
+  // About what lies in spill files, or may come to lie there of tasks that are handed out.
   int64_t spill_bytes() const { return spill_bytes_; }
 
  private:
@@ -76,7 +81,7 @@ class Ledger {
     int rank = -1;            // that holds it
     bool is_reading = false;  // by that rank, and counted in num_reading_
     bool is_read = false;     // counts are those of the whole task
-    bool is_offset_told = false;
+    bool is_offset_sent = false;
     TaskCounts counts;
     TaskProgress progress;
     std::vector<SpillFile> copied_spill;  // not in the journal yet
@@ -86,8 +91,8 @@ class Ledger {
   State& at(int64_t number);
   const State& at(int64_t number) const;
   bool holds(int rank, int64_t number) const;
-  void note_read(int64_t number, const TaskCounts& counts);
-  void note_durable(const LedgerRequest::Durable& durable);
+  void record_read(int64_t number, const TaskCounts& counts);
+  void record_durable(const LedgerRequest::Durable& durable);
   int64_t fair_share(int rank);
   void end_reading(int rank, int64_t number);
   void give_tasks(int rank, int64_t num_wanted, LedgerReply& reply);
@@ -95,7 +100,7 @@ class Ledger {
   int64_t most_spill_bytes(int64_t number) const;
   bool may_be_spilled(int64_t number) const;
   void count_spill(int64_t number);
-  void tell_offsets(int rank, LedgerReply& reply);
+  void send_offsets(int rank, LedgerReply& reply);
   void extend_offsets();
   // Tasks up to this one have an offset.
   int64_t num_offsets_known() const { return std::ssize(offsets_) - 1; }
@@ -103,9 +108,9 @@ class Ledger {
   void complete(BadLine& bad_line, int64_t number) const;
   void check_output(int64_t number, int64_t num_input_bytes);
   bool is_compressed(int64_t number) const;
-  void meet_failure(int64_t number);
+  void propagate_failure(int64_t number);
   void take_results(int rank, const std::vector<LastPassResult>& results);
-  void note_placed();
+  void add_to_last_passes();
   void fail_for_lost_bytes();
 
   std::vector<Task> tasks_;
@@ -115,11 +120,11 @@ class Ledger {
   // The offsets of all tasks up to the first one whose counts are not known, and in the end one
   // more: where the last task ends.
   std::vector<TaskOffset> offsets_;
-  int64_t next_task_ = 0;                    // tasks before it were handed out, or were done before
-  std::map<int, int64_t> num_reading_;       // by rank: tasks that it reads
-  std::map<int, std::set<int64_t>> untold_;  // by rank: tasks whose offset it was not told
+  int64_t next_task_ = 0;               // tasks before it were handed out, or were done before
+  std::map<int, int64_t> num_reading_;  // by rank: tasks that it reads
+  std::map<int, std::set<int64_t>> unsent_offsets_;  // by rank: tasks whose offset it does not have
   std::set<int64_t> changed_;
-  int64_t spill_bytes_ = 0;  // that lie in spill files, or may come to by what was handed out
+  int64_t spill_bytes_ = 0;  // spill_bytes()
   int64_t num_done_ = 0;
   int64_t num_unread_;         // tasks that are not read to their ends, or were not handed out
   int64_t first_failed_task_;  // no later one is handed out
@@ -128,7 +133,7 @@ class Ledger {
   std::optional<RunFailure> failure_;
   PipelineTotals seen_;
   std::optional<LastPasses> last_passes_;
-  int64_t num_placed_ = 0;  // tasks before it are at their places, and last_passes_ knows them
+  int64_t num_in_last_passes_ = 0;  // tasks before it are in last_passes_
 };
 
 }  // namespace weft

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "indexed_dataset/format/pair/dataset_counts.h"
-#include "preprocess/documents/written_checksums.h"
+#include "preprocess/documents/batch.h"
 #include "preprocess/inputs/work_plan.h"
 #include "preprocess/ledger/pipeline_totals.h"
 
@@ -34,15 +34,16 @@ struct TaskCounts {
   void add(const TaskCounts& next);
 };
 
-// Documents of a task without a place, on disk. Each process writes spill files of its own: one
-// that sleeps, and wakes up in a later run even, cannot write to what others read.
+// A file of documents of a task that were written before the task's offset was known. Each process
+// writes spill files of its own: one that sleeps, and wakes up even in a later run, cannot write to
+// what others read.
 struct SpillFile {
-  int64_t writer = 0;  // RunFiles::writer()
+  int64_t process_id = 0;  // of RunFiles
   int64_t num_bytes = 0;
   bool operator==(const SpillFile&) const = default;
 };
-// No task writes more, to a spill file or to its place: a message that says so is damaged. The sum
-// of thousands cannot overflow.
+// No task writes more, so a message with a larger number is damaged. Thousands of them add up
+// without an overflow.
 inline constexpr int64_t kMaxTaskBytes = int64_t{1} << 48;
 int64_t num_bytes_of(const std::vector<SpillFile>& spill);
 
@@ -51,10 +52,10 @@ struct TaskProgress {
   TaskCounts counts;
   int64_t next_offset_bytes = 0;  // decompressed, from the task's begin: where reading goes on
   // Its spill files, in the order of the task: one for each process that has worked on it. Empty if
-  // everything is at its place in the output.
+  // all of its documents are in the output.
   std::vector<SpillFile> spill;
-  // With a spill: what of `counts` is at its place all the same, and not in a spill file. A run
-  // that goes on may know of a part that was placed before it knows the place again.
+  // With a spill: the first documents in `counts`, which are in the output and in no spill file. An
+  // earlier run wrote them when it knew the offset, which this run may have yet to learn.
   std::vector<DatasetCounts> before_spill;
   bool is_read = false;  // to its end
 
@@ -70,13 +71,13 @@ struct TaskOffset {
   int64_t num_input_bytes = 0;
 };
 
-// When the documents of every task are at their places, the index is completed and every byte is
-// read back for the checksums: parts of that work go to all ranks as tasks did before.
+// When all tasks are in the output, the index is completed and every byte is read back for the
+// checksums (last_passes.h): parts of that work go to all ranks as tasks did before.
 
-// The places of a task's documents.
-struct WrittenPlace {
-  DatasetCounts before;         // in the dataset
-  int64_t num_input_bytes = 0;  // in the input, as TaskOffset::num_input_bytes
+// A TaskOffset in one dataset.
+struct DatasetOffset {
+  DatasetCounts before;
+  int64_t num_input_bytes = 0;
 };
 
 struct LastPassPart {
@@ -84,20 +85,19 @@ struct LastPassPart {
   int64_t dataset = 0;  // of the keys
   // kIndex completes the .idx for the documents of some tasks, the others read a file back.
   enum class Kind : uint8_t { kIndex, kBin, kSources, kIdx } kind = Kind::kIndex;
-  // kIndex: all of the dataset, each task's place, and the place behind the last one.
+  // kIndex: the counts of the dataset, the offset of each task, and the one behind the last task.
   DatasetCounts total;
-  std::vector<WrittenPlace> places;
-  // Else: bytes from a multiple of kChecksumBlockBytes to another one, or to the file's end, and
-  // where between them what different tasks wrote meets.
+  std::vector<DatasetOffset> offsets;
+  // Else: a range of the file, from a multiple of kChecksumBlockBytes to another one or to the end,
+  // and the bytes in it at which what one task wrote ends and the next begins.
   int64_t begin_bytes = 0, end_bytes = 0;
   std::vector<int64_t> cuts;
 };
 
 struct LastPassResult {
   int64_t number = 0;
-  // kIndex: lengths, documents and sources of each task as they were read (WrittenChecksums); then
-  // of all together the bytes of offsets, document bounds and sources in the files. Else: the bytes
-  // between cuts.
+  // kIndex: for each task its lengths, documents and sources as they were read (WrittenChecksums),
+  // then for all tasks the bytes of offsets, document bounds and sources. Else: between the cuts.
   std::vector<Crc32> checksums;
   std::vector<uint64_t> block_hashes;  // of block_checksums.h; kIndex: none
 };
@@ -111,12 +111,13 @@ struct RunFailure {
   std::string message;
   // A bad line that ends the run: the ledger completes line and byte from the task's offset.
   std::optional<BadLine> bad_line{};
-  // Where it happened, as the ledger knows it; -1: nowhere in particular.
+  // Where it happened; -1: nowhere in particular.
   int rank = -1;
   int64_t task = -1;
 };
 
 RunFailure failure_of(const std::exception& error);
+RunFailure stopped_on_request();
 
 struct LedgerRequest {
   int64_t num_tasks_wanted = 0;
@@ -130,12 +131,12 @@ struct LedgerRequest {
   struct Durable {
     int64_t task = 0;
     TaskProgress progress;
-    // Spill files that were copied to their place: with this in the journal they are removed.
+    // Spill files that were copied to the output: with this in the journal they are removed.
     std::vector<SpillFile> copied_spill{};
   };
   std::vector<Durable> durable;
   std::vector<LastPassResult> part_results;
-  // At this task's `num_lines`-th line the run cannot go on (bad line, damaged input).
+  // The first task of the rank that cannot be read on (a bad line, damaged input).
   struct Failed {
     int64_t task = 0;
     RunFailure failure;
@@ -156,20 +157,19 @@ struct LedgerReply {
     int64_t task = 0;
     TaskOffset offset;
   };
-  std::vector<OffsetKnown> offsets_known;  // of tasks this rank holds, each told once
+  std::vector<OffsetKnown> offsets_known;  // of tasks this rank holds, each sent once
   bool all_done = false;                   // the last passes are done, too: the rank may leave
   std::optional<RunFailure> failure;       // the run ends for all ranks
 };
 
-// Thrown by a rank that was asked to stop, or that hears of another one that was; what is on disk
-// was told to the ledger.
+// Thrown by a rank when it, or another rank, was asked to stop. The ledger has its progress.
 struct RankStopped {};
 
 class LedgerLink {
  public:
   virtual ~LedgerLink() = default;
-  // Says what happened and learns what to do. Throws RunFailed if the run has ended, and
-  // std::system_error if it cannot write its journal.
+  // Reports what has happened, and returns what is to be done. Throws RunFailed if the run has
+  // ended, and std::system_error if it cannot write its journal.
   virtual LedgerReply exchange(const LedgerRequest& request) = 0;
 };
 

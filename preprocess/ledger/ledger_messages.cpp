@@ -141,7 +141,7 @@ void fields(Archive& archive, T& v) {
     fields(archive, v.totals), list(archive, v.datasets), list(archive, v.written);
     list(archive, v.bad_lines), counts(archive, v.num_range_bytes);
   } else if constexpr (Is<T, SpillFile>) {
-    small(archive, v.writer, 0, INT64_MAX), small(archive, v.num_bytes, 0, kMaxTaskBytes);
+    small(archive, v.process_id, 0, INT64_MAX), small(archive, v.num_bytes, 0, kMaxTaskBytes);
   } else if constexpr (Is<T, TaskProgress>) {
     fields(archive, v.counts), archive(v.next_offset_bytes);
     list(archive, v.spill), list(archive, v.before_spill);
@@ -162,12 +162,12 @@ void fields(Archive& archive, T& v) {
     fields(archive, v.task), fields(archive, v.progress);
   } else if constexpr (Is<T, LedgerReply::OffsetKnown>) {
     archive(v.task), fields(archive, v.offset);
-  } else if constexpr (Is<T, WrittenPlace>) {
+  } else if constexpr (Is<T, DatasetOffset>) {
     fields(archive, v.before), archive(v.num_input_bytes);
   } else if constexpr (Is<T, LastPassPart>) {
     archive(v.number), archive(v.dataset);
     small(archive, v.kind, 0, static_cast<int64_t>(LastPassPart::Kind::kIdx));
-    fields(archive, v.total), list(archive, v.places);
+    fields(archive, v.total), list(archive, v.offsets);
     archive(v.begin_bytes), archive(v.end_bytes), list(archive, v.cuts);
   } else if constexpr (Is<T, LastPassResult>) {
     archive(v.number), list(archive, v.checksums), list(archive, v.block_hashes);

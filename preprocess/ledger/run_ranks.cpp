@@ -72,7 +72,7 @@ void RunRanks::send(int to, int tag, std::string bytes) {
   to_send_.notify_one();
 }
 
-void RunRanks::note_failure(RunFailure failure) {
+void RunRanks::record_failure(RunFailure failure) {
   // A rank that ends because of what the ledger told it may leave before the rank that has failed.
   if (ledger_) failure = ledger_->fail(std::move(failure));
   if (!failure_) failure_ = std::move(failure);
@@ -118,7 +118,7 @@ void RunRanks::serve(std::shared_ptr<LocalLedger> ledger, const std::string& wor
 
 void RunRanks::end_work(std::optional<RunFailure> failure) {
   Lock lock(mutex_);
-  if (failure) note_failure(*failure);
+  if (failure) record_failure(*failure);
   news_.wait(lock, [this] { return have_others_left(); });
   if (!failure && failure_) throw RunFailed(failure_->exit_code, failure_->message);
 }
@@ -161,7 +161,7 @@ int RunRanks::end(int exit_code, const std::string& message) {
 
 int RunRanks::end_rank_0(Lock& lock, int exit_code, std::string message) {
   if (exit_code == 0 && failure_) exit_code = failure_->exit_code, message = failure_->message;
-  if (exit_code != 0) note_failure({exit_code, message, {}});
+  if (exit_code != 0) record_failure({exit_code, message, {}});
   if (!message.empty()) options_.print_error(message);
   for (int rank = 1; rank < num_ranks_; ++rank) {
     send(rank, kEnd, to_message(RunFailure{exit_code, message, {}}));

@@ -2,7 +2,7 @@
 //
 //   other ranks    rank 0
 //   identity  ->             what this rank is about to make, for rank 0 to compare
-//             <-   work      the ledger answers; a word that is also in the work folder of rank 0
+//             <-   work      the ledger answers; the token in the work folder of rank 0
 //   request   ->             to the ledger (ledger_link.h), as often as there is something to say
 //             <-   reply
 //   leave     ->             this rank has ended its work, and why if something is wrong
@@ -105,7 +105,7 @@ class RunRanks final : public LedgerLink {
 
   // All with mutex_ held.
   void send(int to, int tag, std::string bytes = {});
-  void note_failure(RunFailure failure);
+  void record_failure(RunFailure failure);
   [[noreturn]] void abort(int exit_code, const std::string& message);
   bool have_others_left() const;
   int end_rank_0(Lock& lock, int exit_code, std::string message);

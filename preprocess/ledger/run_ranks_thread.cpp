@@ -78,7 +78,7 @@ void RunRanks::handle(RankMessage& message) {
       if (failure.exit_code == 0) break;
       failure.message = name_of(message.rank) + ": " + failure.message;
       failure.rank = message.rank;
-      note_failure(std::move(failure));
+      record_failure(std::move(failure));
       break;
     }
     case kEnd:
@@ -120,7 +120,7 @@ void RunRanks::check_silence(Clock::time_point now) {
     const std::string loss = name_of(rank) + silent + kHowToGoOn;
     if (!loss_) loss_ = loss;
     // One whose work has ended is missed only at the end.
-    if (!peer.has_left) note_failure({static_cast<int>(ExitCode::kPeerLost), loss, {}});
+    if (!peer.has_left) record_failure({static_cast<int>(ExitCode::kPeerLost), loss, {}});
     news_.notify_all();
   }
   if (!abort_at_ || now < *abort_at_) return;

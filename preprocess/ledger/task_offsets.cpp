@@ -9,13 +9,13 @@
 
 namespace weft {
 
-void Ledger::tell_offsets(int rank, LedgerReply& reply) {
-  std::set<int64_t>& untold = untold_[rank];
-  while (!untold.empty() && *untold.begin() <= num_offsets_known()) {
-    const int64_t number = *untold.begin();
+void Ledger::send_offsets(int rank, LedgerReply& reply) {
+  std::set<int64_t>& unsent = unsent_offsets_[rank];
+  while (!unsent.empty() && *unsent.begin() <= num_offsets_known()) {
+    const int64_t number = *unsent.begin();
     reply.offsets_known.push_back({number, offsets_[static_cast<size_t>(number)]});
-    untold.erase(untold.begin());
-    at(number).is_offset_told = true;
+    unsent.erase(unsent.begin());
+    at(number).is_offset_sent = true;
     count_spill(number);
   }
 }
@@ -23,7 +23,7 @@ void Ledger::tell_offsets(int rank, LedgerReply& reply) {
 void Ledger::extend_offsets() {
   while (num_offsets_known() < std::ssize(tasks_)) {
     const int64_t number = num_offsets_known();
-    meet_failure(number);
+    propagate_failure(number);
     const State& state = at(number);
     if (!state.is_read || failure_) break;
     add_bad_lines(number);
@@ -85,7 +85,7 @@ void Ledger::check_output(int64_t number, int64_t num_input_bytes) {
 }
 
 // The failure of the first task without counts is the first one in input order.
-void Ledger::meet_failure(int64_t number) {
+void Ledger::propagate_failure(int64_t number) {
   const State& state = at(number);
   if (!state.failure) return;
   RunFailure failure = *state.failure;

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "preprocess/documents/tokenize_chunk.h"
-#include "preprocess/documents/written_checksums.h"
 #include "preprocess/stream/line_chunks.h"
 
 namespace weft {

@@ -30,7 +30,7 @@ void add_documents(SeenIndex& seen, std::span<const int64_t> bounds, int64_t& la
   seen.documents.add(std::as_bytes(std::span(num_sequences)));
 }
 
-void read_sources(SeenIndex& seen, const InputFile& file, const WrittenPlace& begin,
+void read_sources(SeenIndex& seen, const InputFile& file, const DatasetOffset& begin,
                   int64_t end_document, bool has_origins, const std::function<void()>& check) {
   const int64_t entry_bytes = source_entry_bytes(has_origins);
   std::vector<std::byte> entries;
@@ -54,9 +54,9 @@ LastPassResult complete_index(const LastPassPart& part, RunFiles& files,
   const InputFile sources(files.path_of(k, ".sources"), Links::kRefuse);
   LastPassResult result{part.number, {}, {}};
   SeenIndex seen;
-  for (size_t i = 0; i + 1 < part.places.size(); ++i) {
-    const WrittenPlace& begin = part.places[i];
-    const DatasetCounts& end = part.places[i + 1].before;
+  for (size_t i = 0; i + 1 < part.offsets.size(); ++i) {
+    const DatasetOffset& begin = part.offsets[i];
+    const DatasetCounts& end = part.offsets[i + 1].before;
     int64_t last_bound = begin.before.num_sequences;
     seen.lengths = seen.documents = seen.sources = {};
     SharedPairWriter::SeeIndex see;

@@ -35,11 +35,11 @@ Rank::Rank(const RankOptions& options, const WorkPlan& plan,
                    tokenizers_.tokenize(std::move(chunk));
                  }
                }),
-      places_(files, options.rules.json_keys.size(), tokenizers_, inbox_),
+      output_(files, options.rules.json_keys.size(), tokenizers_, inbox_),
       last_passes_(files, tokenizers_) {
   tokenizers_.start();
   readers_.start();
-  places_.start();
+  output_.start();
 }
 
 void Rank::run(const std::function<bool()>& stop_requested, const std::function<void()>& on_round) {
@@ -55,27 +55,27 @@ void Rank::end_threads() {
   last_passes_.cancel();
   readers_.end();
   tokenizers_.end();
-  places_.end();
+  output_.end();
 }
 
 void Rank::round(const std::function<bool()>& stop_requested) {
   handle([this] {
     tokenizers_.check();
     readers_.check();
-    places_.check();
+    output_.check();
   });
   if (has_news() || Clock::now() - last_exchange_ >= exchange_interval_) exchange();
   if (is_all_done_) return;
   if (stop_requested()) {
-    leave({static_cast<int>(ExitCode::kStoppedOnRequest), "stopped on request", {}});
+    leave(stopped_on_request());
     throw RankStopped{};
   }
   if (const auto message = inbox_.pop_for(std::min(kRound, exchange_interval_))) handle(*message);
   while (const auto message = inbox_.pop_for(milliseconds(0))) handle(*message);
-  places_.spill_above(options_.max_held_bytes_per_worker * options_.num_workers);
+  output_.spill_above(options_.max_held_bytes_per_worker * options_.num_workers);
   // At the end nothing else is to be waited for.
-  const bool is_read = readers_.num_reading() == 0 && !places_.is_writing();
-  places_.sync_sometimes(options_.sync_interval, is_read);
+  const bool is_read = readers_.num_reading() == 0 && !output_.is_writing();
+  output_.sync_sometimes(options_.sync_interval, is_read);
 }
 
 // A message that throws says that something could not be written.
@@ -94,14 +94,14 @@ void Rank::post(ChunkPtr chunk) {
 
 void Rank::on_chunk(ChunkPtr chunk) {
   if (is_leaving_) return;
-  TaskOutput& task = places_.at(chunk->task);
-  if (chunk->is_last()) readers_.note_end();
+  TaskOutput& task = output_.at(chunk->task);
+  if (chunk->is_last()) readers_.task_ended();
   task.put(std::move(chunk));
   while (ChunkPtr next = task.take_next()) {
     accept(task, *next);
     readers_.recycle(std::move(next));
   }
-  places_.write(task);
+  output_.write(task);
 }
 
 void Rank::accept(TaskOutput& task, Chunk& chunk) {
@@ -125,7 +125,7 @@ void Rank::accept(TaskOutput& task, Chunk& chunk) {
     fail_task(task, std::move(failure));
     return;
   }
-  request_.newly_seen.add(places_.add(task, chunk).totals);
+  request_.newly_seen.add(output_.add(task, chunk).totals);
 }
 
 void Rank::fail_task(TaskOutput& task, RunFailure failure) {
@@ -139,7 +139,7 @@ void Rank::fail_task(TaskOutput& task, RunFailure failure) {
 bool Rank::has_news() const {
   const bool is_reading = readers_.num_reading() > 0;
   const int num_parts = last_passes_.num_underway();
-  return places_.has_durable() || !request_.read_tasks.empty() || request_.failed_task ||
+  return output_.has_durable() || !request_.read_tasks.empty() || request_.failed_task ||
          (may_be_given_tasks_ && readers_.num_idle() > 0) ||
          (may_be_given_parts_ && !is_reading && num_parts <= options_.num_workers) ||
          (last_passes_.has_results() && num_parts == 0);
@@ -153,12 +153,12 @@ int64_t Rank::num_parts_wanted() const {
 }
 
 bool Rank::is_idle() const {
-  return readers_.num_reading() == 0 && places_.is_empty() && last_passes_.num_underway() == 0;
+  return readers_.num_reading() == 0 && output_.is_empty() && last_passes_.num_underway() == 0;
 }
 
 void Rank::exchange() {
   request_.num_tasks_wanted = readers_.num_idle();
-  request_.durable = places_.take_durable();
+  request_.durable = output_.take_durable();
   request_.num_parts_wanted = num_parts_wanted();
   request_.part_results = last_passes_.take_results();
   LedgerReply reply = send();
@@ -166,7 +166,7 @@ void Rank::exchange() {
   // Without one now, it is worth asking again when something has changed, or after a while.
   may_be_given_tasks_ = !reply.assigned.empty();
   for (const auto& assigned : reply.assigned) open_task(assigned);
-  for (const auto& known : reply.offsets_known) places_.set_place(known.task, known.offset);
+  for (const auto& known : reply.offsets_known) output_.set_offset(known.task, known.offset);
   may_be_given_parts_ = !reply.parts.empty();
   for (LastPassPart& part : reply.parts) last_passes_.start(std::move(part));
   is_all_done_ = reply.all_done;
@@ -182,8 +182,8 @@ LedgerReply Rank::send() {
 
 void Rank::open_task(const LedgerReply::Assigned& assigned) {
   crash_point("task_given");
-  places_.open(assigned);
-  // A task that an earlier run has read to its end, and spilled, only waits for its place.
+  output_.open(assigned);
+  // A task that an earlier run has read to its end, and spilled, only waits for its offset.
   if (!assigned.progress.is_read) readers_.read(assigned);
 }
 
@@ -211,8 +211,8 @@ void Rank::send_what_is_safe() {
       // The rank has a reason to end already.
     }
   }
-  request_.durable = places_.take_durable();
-  for (auto& durable : places_.sync_for_the_last_time()) {
+  request_.durable = output_.take_durable();
+  for (auto& durable : output_.sync_for_the_last_time()) {
     request_.durable.push_back(std::move(durable));
   }
   request_.num_tasks_wanted = 0;

@@ -2,7 +2,7 @@
 //
 //   ReaderPool      a task       -> chunks of text         (reader_pool.h)
 //   TokenizerPool   a chunk      -> a batch of tokens      (tokenizer_pool.h)
-//   OutputPlaces    batches      -> the files of the run   (output_places.h)
+//   RankOutput    batches      -> the files of the run   (rank_output.h)
 //   LastPassWork    those files  -> index and checksums    (last_pass_work.h)
 //
 // Rank joins them: the thread that calls run() puts the chunks of a task in order, keeps the books,
@@ -19,8 +19,8 @@
 #include "preprocess/inputs/work_plan.h"
 #include "preprocess/ledger/ledger_link.h"
 #include "preprocess/rank/last_pass_work.h"
-#include "preprocess/rank/output_places.h"
 #include "preprocess/rank/rank_options.h"
+#include "preprocess/rank/rank_output.h"
 #include "preprocess/rank/reader_pool.h"
 #include "preprocess/rank/run_files.h"
 #include "preprocess/rank/tokenizer_pool.h"
@@ -63,7 +63,7 @@ class Rank {
   Inbox inbox_;
   TokenizerPool tokenizers_;
   ReaderPool readers_;
-  OutputPlaces places_;
+  RankOutput output_;
   LastPassWork last_passes_;
 
   LedgerRequest request_;  // the next one

@@ -19,7 +19,7 @@ struct RankOptions {
 
   // 1 MiB: a worker needs ~5 ms for it, far more than a queue costs.
   size_t chunk_bytes = size_t{1} << 20;
-  // Memory for batches whose place is not known yet; beyond it they are spilled.
+  // Memory for batches whose offset is not known yet; beyond it they are spilled.
   int64_t max_held_bytes_per_worker = int64_t{24} << 20;
   // The journal is written half as often: three of these are the work that a crash may cost.
   std::chrono::milliseconds sync_interval{1000};

@@ -35,7 +35,7 @@ class ReaderPool {
   // Reads a task from where `assigned` says. is_last() is true of one of its chunks.
   void read(const LedgerReply::Assigned& assigned);
   // The last chunk of a task has come.
-  void note_end() { --num_reading_; }
+  void task_ended() { --num_reading_; }
   // The chunk can be filled again.
   void recycle(ChunkPtr chunk);
 

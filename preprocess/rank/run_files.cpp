@@ -17,7 +17,7 @@ namespace {
 using Output = Batch::Output;
 
 // Random bits of the kernel.
-int64_t random_writer() {
+int64_t random_process_id() {
   std::random_device device;
   return static_cast<int64_t>((uint64_t{device()} << 32 | device()) >> 1);
 }
@@ -37,20 +37,19 @@ RunFiles::Dataset::Dataset(const RunFiles& files, size_t k, TokenType type, bool
 
 RunFiles::RunFiles(std::filesystem::path folder, size_t num_datasets, TokenType type, bool make,
                    bool has_origins)
-    : folder_(std::move(folder)), type_(type), has_origins_(has_origins), writer_(random_writer()) {
+    : folder_(std::move(folder)),
+      type_(type),
+      has_origins_(has_origins),
+      process_id_(random_process_id()) {
   for (size_t k = 0; k < num_datasets; ++k) {
     datasets_.push_back(std::make_unique<Dataset>(*this, k, type, make));
   }
 }
 
-std::filesystem::path RunFiles::path_of(size_t k, const std::string& suffix) const {
-  return folder_ / (std::to_string(k) + suffix);
-}
-
 bool RunFiles::are_there(const std::filesystem::path& folder, size_t num_datasets) {
   for (size_t k = 0; k < num_datasets; ++k) {
     for (const char* suffix : {".bin", ".idx", ".bounds", ".sources"}) {
-      if (!std::filesystem::exists(folder / (std::to_string(k) + suffix))) return false;
+      if (!std::filesystem::exists(path_in(folder, k, suffix))) return false;
     }
   }
   return true;
@@ -114,7 +113,8 @@ void RunFiles::unspill(int64_t task, const std::vector<SpillFile>& spill, const 
   TaskOffset before = offset;
   Output output;
   for (const SpillFile& file : spill) {
-    SpillReader reader(spill_path(folder_, task, file.writer), file.num_bytes, type_, has_origins_);
+    SpillReader reader(spill_path(folder_, task, file.process_id), file.num_bytes, type_,
+                       has_origins_);
     while (!reader.at_end()) {
       for (size_t k = 0; k < datasets_.size(); ++k) {
         const DatasetCounts counts = reader.copy(before.datasets[k], datasets_[k]->pair, output);
@@ -134,7 +134,8 @@ void RunFiles::close_spill(int64_t task) {
 std::shared_ptr<OutputFile> RunFiles::spill_file(int64_t task) {
   const std::lock_guard lock(mutex_);
   if (const auto found = spills_.find(task); found != spills_.end()) return found->second;
-  const auto file = std::make_shared<OutputFile>(spill_path(folder_, task, writer_), /*keep=*/true);
+  const auto file =
+      std::make_shared<OutputFile>(spill_path(folder_, task, process_id_), /*keep=*/true);
   has_new_files_ = true;
   spills_[task] = file;
   return file;

@@ -1,5 +1,5 @@
 // The files of a run that is not finished: PREFIX.work/K.bin, .idx, .bounds, .sources for the K-th
-// key, and spill files (spill_file.h) for documents whose place in the output is not known yet.
+// key, and spill files (spill_file.h) for documents whose offset in the output is not known yet.
 #pragma once
 
 #include <atomic>
@@ -29,9 +29,9 @@ class RunFiles {
   RunFiles(std::filesystem::path folder, size_t num_datasets, TokenType type, bool make = true,
            bool has_origins = false);
 
-  // This process in names of spill files: a random number, so that no other one that ever works in
-  // a folder of this name has the same.
-  int64_t writer() const { return writer_; }
+  // Stands for this process in names of spill files: a random number, so that no other process that
+  // ever works in this folder has the same.
+  int64_t process_id() const { return process_id_; }
 
   // All that follows is thread-safe and throws std::system_error. Writing the same again is
   // harmless.
@@ -44,7 +44,7 @@ class RunFiles {
   // Writes a batch to this process's spill file of the task, at `offset_bytes`.
   void spill(int64_t task, int64_t offset_bytes, const std::vector<Batch::Output>& outputs);
   static int64_t spill_size(const std::vector<Batch::Output>& outputs);
-  // Writes what the spill files hold to its place, behind `offset`. Throws std::runtime_error if
+  // Copies what the spill files hold to the output, behind `offset`. Throws std::runtime_error if
   // one does not hold whole batches.
   void unspill(int64_t task, const std::vector<SpillFile>& spill, const TaskOffset& offset,
                int32_t input_idx);
@@ -62,7 +62,7 @@ class RunFiles {
   // Makes what was written before the call survive a power cut.
   void sync();
 
-  // When every task is at its place: gives dataset `k` its sizes, and writes and syncs what does
+  // When every task is in the output: gives dataset `k` its sizes, and writes and syncs what does
   // not come from tasks. What is left to do are the last passes (last_pass_work.h). May be
   // repeated.
   DatasetFrame prepare(size_t k, const DatasetCounts& total,
@@ -72,7 +72,9 @@ class RunFiles {
   SharedPairWriter& pair(size_t k) { return datasets_.at(k)->pair; }
   TokenType type() const { return type_; }
   bool has_origins() const { return has_origins_; }
-  std::filesystem::path path_of(size_t k, const std::string& suffix) const;
+  std::filesystem::path path_of(size_t k, const std::string& suffix) const {
+    return path_in(folder_, k, suffix);
+  }
 
  private:
   struct Dataset {
@@ -87,7 +89,7 @@ class RunFiles {
   std::filesystem::path folder_;
   TokenType type_;
   bool has_origins_;
-  int64_t writer_;
+  int64_t process_id_;
   std::vector<std::unique_ptr<Dataset>> datasets_;
   std::atomic<bool> has_new_files_{true};  // since the folder was synced
   std::mutex mutex_;

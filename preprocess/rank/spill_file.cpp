@@ -14,13 +14,13 @@ namespace fs = std::filesystem;
 
 constexpr char kPrefix[] = "spill.";
 
-// So many bytes of a batch's tokens are in memory when it is copied to its place.
+// So many bytes of tokens are in memory while a batch is copied to the output.
 constexpr uint64_t kBlockBytes = 4 << 20;
 
 }  // namespace
 
-fs::path spill_path(const fs::path& folder, int64_t task, int64_t writer) {
-  return folder / (kPrefix + std::to_string(task) + "." + std::to_string(writer));
+fs::path spill_path(const fs::path& folder, int64_t task, int64_t process_id) {
+  return folder / (kPrefix + std::to_string(task) + "." + std::to_string(process_id));
 }
 
 bool is_spill_name(const std::string& name) {
@@ -34,7 +34,7 @@ bool is_spill_name(const std::string& name) {
 bool has_spills(const fs::path& folder, int64_t task, const std::vector<SpillFile>& spill) {
   return std::all_of(spill.begin(), spill.end(), [&](const SpillFile& file) {
     std::error_code error;
-    const auto size_bytes = fs::file_size(spill_path(folder, task, file.writer), error);
+    const auto size_bytes = fs::file_size(spill_path(folder, task, file.process_id), error);
     return !error && static_cast<int64_t>(size_bytes) >= file.num_bytes;
   });
 }
@@ -43,7 +43,7 @@ void remove_stale_spills(const fs::path& folder, const std::map<int64_t, TaskPro
   std::set<fs::path> wanted;
   for (const auto& [task, its_progress] : progress) {
     for (const SpillFile& file : its_progress.spill) {
-      wanted.insert(spill_path(folder, task, file.writer));
+      wanted.insert(spill_path(folder, task, file.process_id));
     }
   }
   std::vector<fs::path> stale;

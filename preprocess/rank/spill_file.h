@@ -1,5 +1,5 @@
-// PREFIX.work/spill.N.W: documents of task N whose place in the output was not known, as process W
-// found them. No other process writes to it, so one of an earlier run may wake up and write on. The
+// PREFIX.work/spill.N.P: the documents of task N that process P tokenized before their offset was
+// known. No other process writes to it, so one of an earlier run may wake up and write on. The
 // process that goes on with the task begins a file of its own behind it.
 //
 //   spill := batch*                        in the order of the task
@@ -23,7 +23,8 @@
 
 namespace weft {
 
-std::filesystem::path spill_path(const std::filesystem::path& folder, int64_t task, int64_t writer);
+std::filesystem::path spill_path(const std::filesystem::path& folder, int64_t task,
+                                 int64_t process_id);
 bool is_spill_name(const std::string& name);
 
 // True if the spill files are there, and hold so much.
@@ -55,7 +56,7 @@ class SpillReader {
 
   bool at_end() const { return position_ == num_bytes_; }
 
-  // Writes one key's part of a batch to its place behind `before`, the tokens a few megabytes at a
+  // Writes one key's part of a batch to the output behind `before`, the tokens a few megabytes at a
   // time, and leaves everything but the tokens in `output`, of which the sources are not written
   // yet. Returns what it holds. Throws std::runtime_error if the file does not hold whole batches;
   // std::system_error.

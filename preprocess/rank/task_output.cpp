@@ -29,16 +29,17 @@ TaskCounts counts_of(const Chunk& chunk) {
 
 }  // namespace
 
-int64_t TaskOutput::PlacedBatch::held_bytes() const {
+int64_t TaskOutput::HeldBatch::held_bytes() const {
   auto size_bytes = static_cast<int64_t>(sizeof *this);
   for (const Batch::Output& output : tokens.outputs) size_bytes += output.held_bytes();
   return size_bytes;
 }
 
-TaskOutput::TaskOutput(const Task& task, TaskProgress progress, size_t num_datasets, int64_t writer)
+TaskOutput::TaskOutput(const Task& task, TaskProgress progress, size_t num_datasets,
+                       int64_t process_id)
     : task_(task),
       counts_(progress.counts),
-      spill_(progress, num_datasets, writer),
+      spill_(progress, num_datasets, process_id),
       is_read_(progress.is_read),
       is_spilling_(spill_.has_earlier()),
       written_(std::move(progress)) {
@@ -55,13 +56,13 @@ ChunkPtr TaskOutput::take_next() {
   return std::move(arrived_.extract(found).mapped());
 }
 
-const TaskOutput::PlacedBatch& TaskOutput::add(Chunk& chunk) {
-  auto batch = std::make_shared<PlacedBatch>();
+const TaskOutput::HeldBatch& TaskOutput::add(Chunk& chunk) {
+  auto batch = std::make_shared<HeldBatch>();
   batch->counts = counts_of(chunk);
   batch->next_offset_bytes = chunk.next_offset_bytes;
   batch->tokens = std::move(chunk.batch);
   chunk.batch = {};
-  batch->place.datasets = counts_.datasets;
+  batch->offset.datasets = counts_.datasets;
   counts_.add(batch->counts);
   num_held_bytes_ += batch->held_bytes();
   held_.push_back(std::move(batch));
@@ -91,9 +92,9 @@ std::vector<TaskOutput::BatchPtr> TaskOutput::take_writable() {
     BatchPtr& batch = held_.front();
     if (offset_) {
       for (size_t k = 0; k < offset_->datasets.size(); ++k) {
-        batch->place.datasets.at(k).add(offset_->datasets[k]);
+        batch->offset.datasets.at(k).add(offset_->datasets[k]);
       }
-      batch->place.num_input_bytes = offset_->num_input_bytes;
+      batch->offset.num_input_bytes = offset_->num_input_bytes;
     } else {
       batch->spilled_bytes = RunFiles::spill_size(batch->tokens.outputs);
       batch->spilled_at = spill_.add(batch->spilled_bytes);
@@ -107,7 +108,7 @@ std::vector<TaskOutput::BatchPtr> TaskOutput::take_writable() {
 
 bool TaskOutput::take_unspill() { return offset_ && spill_.take_copy(); }
 
-void TaskOutput::batch_written(PlacedBatch& batch) {
+void TaskOutput::batch_written(HeldBatch& batch) {
   batch.is_written = true;
   batch.tokens = {};
   if (batch.spilled_at >= 0) spill_.written();
@@ -124,9 +125,9 @@ void TaskOutput::unspilled() {
 
 void TaskOutput::advance_written() {
   while (!written_or_underway_.empty() && written_or_underway_.front()->is_written) {
-    const PlacedBatch& batch = *written_or_underway_.front();
+    const HeldBatch& batch = *written_or_underway_.front();
     const bool is_spilled = batch.spilled_at >= 0;
-    // Progress is all in spill files, or all at its place.
+    // Progress is all in spill files, or all in the output.
     if (!is_spilled && !written_.spill.empty()) break;
     if (is_spilled) spill_.add_to(written_, batch.spilled_bytes);
     written_.counts.add(batch.counts);

@@ -2,7 +2,7 @@
 // and how much of it is written. Bookkeeping only; one thread at a time.
 //
 //   chunk:  put, in any order -> take_next, in order -> add: its batch is held
-//   batch:  held -> take_writable (its place is known, or it is spilled) -> underway -> batch_written
+//   batch:  held -> take_writable (its offset is known, or it is spilled) -> underway -> batch_written
 //
 // Progress is what is written without a gap: batches that end before earlier ones wait for these.
 #pragma once
@@ -24,21 +24,21 @@ namespace weft {
 class TaskOutput {
  public:
   // A tokenized chunk on its way to the disk.
-  struct PlacedBatch {
+  struct HeldBatch {
     Batch tokens;
     TaskCounts counts;
     int64_t next_offset_bytes = 0;
-    TaskOffset place;  // from the task's begin, until take_writable() knows the task's offset
-    int64_t spilled_at = -1;  // its offset in the spill file; < 0: it goes to its place
+    TaskOffset offset;  // from the task's begin, until take_writable() knows the task's offset
+    int64_t spilled_at = -1;  // its offset in the spill file; < 0: it is written at its own
     int64_t spilled_bytes = 0;
     bool is_written = false;
 
     int64_t held_bytes() const;  // in memory
   };
-  using BatchPtr = std::shared_ptr<PlacedBatch>;
+  using BatchPtr = std::shared_ptr<HeldBatch>;
 
-  // Goes on where `progress` ends; `writer` is this process in names of spill files.
-  TaskOutput(const Task& task, TaskProgress progress, size_t num_datasets, int64_t writer);
+  // Goes on where `progress` ends; `process_id` is that of RunFiles.
+  TaskOutput(const Task& task, TaskProgress progress, size_t num_datasets, int64_t process_id);
 
   const Task& task() const { return task_; }
   // Everything read so far; of the whole task once it is read.
@@ -51,7 +51,7 @@ class TaskOutput {
   void put(ChunkPtr chunk) { arrived_.emplace(chunk->idx, std::move(chunk)); }
   ChunkPtr take_next();
   // Adds the batch of the chunk that take_next() gave, and takes it out of the chunk.
-  const PlacedBatch& add(Chunk& chunk);
+  const HeldBatch& add(Chunk& chunk);
   void end(const Chunk& chunk);
   void fail() { has_failed_ = true; }
 
@@ -59,11 +59,11 @@ class TaskOutput {
   void begin_spilling() { is_spilling_ = true; }
   bool is_spilling() const { return is_spilling_ && !offset_; }
 
-  // The batches that can be written now, in order: each has its place, or its place in this
+  // The batches that can be written now, in order: each with its offset in the output, or in this
   // process's spill file. Each is given once.
   std::vector<BatchPtr> take_writable();
   int64_t num_held_bytes() const { return num_held_bytes_; }  // of batches not given yet
-  // True once when all that was spilled is on disk and its place is known: it can be copied there.
+  // True once when all that was spilled is on disk and the offset is known: it can be copied there.
   bool take_unspill();
   // All that was spilled, by earlier owners of the task and by this one.
   std::vector<SpillFile> spill() const { return spill_.files(); }
@@ -71,10 +71,10 @@ class TaskOutput {
   // The spill files that written() does not need any more, each once.
   std::vector<SpillFile> take_copied_spill() { return std::exchange(copied_spill_, {}); }
 
-  void batch_written(PlacedBatch& batch);
+  void batch_written(HeldBatch& batch);
   void unspilled();
 
-  // written() says how much is at its place or in a spill file; true if that has changed since the
+  // written() says how much is in the output or in a spill file; true if that has changed since the
   // last call.
   bool take_changed() { return std::exchange(is_changed_, false); }
   const TaskProgress& written() const { return written_; }

@@ -1,8 +1,8 @@
-// The spilled part of a task in the hands of a rank: documents whose place in the output was not
+// The spilled part of a task in the hands of a rank: documents whose offset in the output was not
 // known when they were tokenized. Bookkeeping only.
 //
-//   batch without a place -> given a place in this process's spill file -> on disk
-//   all on disk, and the task's offset known -> copied to their places -> not needed any more
+//   batch:  has an offset in this process's spill file -> on disk
+//   file:   all batches on disk, and the task's offset known -> copied to the output -> removed
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@ namespace weft {
 
 class TaskSpill {
  public:
-  // Goes on behind `progress`; `writer` is this process in names of spill files.
-  TaskSpill(const TaskProgress& progress, size_t num_datasets, int64_t writer)
+  // Goes on behind `progress`; `process_id` is that of RunFiles.
+  TaskSpill(const TaskProgress& progress, size_t num_datasets, int64_t process_id)
       : earlier_(progress.spill),
         before_(progress.spill.empty() ? progress.counts.datasets : progress.before_spill),
-        writer_(writer) {
+        process_id_(process_id) {
     before_.resize(num_datasets);
   }
 
@@ -32,7 +32,7 @@ class TaskSpill {
   }
   void written() { --num_underway_; }
 
-  // True once, when everything that was spilled is on disk: it can be copied to its place.
+  // True once, when everything that was spilled is on disk: it can be copied to the output.
   bool take_copy() {
     if (num_underway_ > 0 || is_copied_ || (earlier_.empty() && num_bytes_ == 0)) return false;
     is_copied_ = true;
@@ -41,15 +41,15 @@ class TaskSpill {
   // All spill files, by earlier owners of the task and by this one, in the order of the task.
   std::vector<SpillFile> files() const {
     std::vector<SpillFile> files = earlier_;
-    if (num_bytes_ > 0) files.push_back({writer_, num_bytes_});
+    if (num_bytes_ > 0) files.push_back({process_id_, num_bytes_});
     return files;
   }
-  // What of the task is at its place all the same: the spilled documents follow it.
+  // The documents of the task that are in the output; the spilled ones follow them.
   const std::vector<DatasetCounts>& before() const { return before_; }
 
   // Counts a spilled batch as progress: the files in `progress` then hold it, too.
   void add_to(TaskProgress& progress, int64_t num_bytes) const {
-    if (progress.spill.size() == earlier_.size()) progress.spill.push_back({writer_, 0});
+    if (progress.spill.size() == earlier_.size()) progress.spill.push_back({process_id_, 0});
     progress.spill.back().num_bytes += num_bytes;
     progress.before_spill = before_;
   }
@@ -57,7 +57,7 @@ class TaskSpill {
  private:
   const std::vector<SpillFile> earlier_;
   std::vector<DatasetCounts> before_;
-  const int64_t writer_;
+  const int64_t process_id_;
   int64_t num_bytes_ = 0, num_underway_ = 0;  // of this process's file
   bool is_copied_ = false;
 };

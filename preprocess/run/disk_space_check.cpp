@@ -37,8 +37,8 @@ bool lacks_inodes(const fs::path& folder) {
          status.f_favail < kFilesOfRun;
 }
 
-// Counts the bytes of finished places: what is spilled needs its room in the output all the same,
-// and files have holes where others are yet to write.
+// Counts the bytes that the output has so far. Spilled documents need their room in the output as
+// well, so they do not count, and neither do the holes where other tasks are yet to be written.
 int64_t bytes_in(const fs::path& folder) {
   int64_t sum = 0;
   std::error_code error;
@@ -105,7 +105,7 @@ std::optional<std::string> lack_of_space(const fs::path& work_folder, int64_t ne
   std::string for_a_while;
   if (spilled_bytes > 0) {
     for_a_while = fmt::format(
-        ", and up to {} for a while (for what is read before its place is known)", spilled_bytes);
+        ", and up to {} for a while (for what is read before its offset is known)", spilled_bytes);
   }
   return fmt::format(
       "warning: the output needs about {} bytes more (estimated from the size of the inputs){}, "

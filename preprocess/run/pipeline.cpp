@@ -63,9 +63,9 @@ void compare_ranks(const PlannedRun& run) {
                             run.events.stop_requested);
 }
 
-// Tells the caller of the pipeline how far the ledger is.
-void tell_progress(const PlannedRun& run, LocalLedger& ledger, int64_t& num_inputs_begun,
-                   PipelineReport& report) {
+// Reports to the caller of the pipeline how far the run is.
+void report_progress(const PlannedRun& run, LocalLedger& ledger, int64_t& num_inputs_begun,
+                     PipelineReport& report) {
   PipelineTotals seen;
   std::vector<BadLine> bad_lines;
   int64_t num_begun = 0;
@@ -85,45 +85,46 @@ void tell_progress(const PlannedRun& run, LocalLedger& ledger, int64_t& num_inpu
   run.events.on_progress(seen);
 }
 
-// Until all tasks are at their places, and the last passes over them are done. If that fails, the
-// other ranks tell what they have written before the journal is closed.
+// Closes the journal of a run that fails. What cannot be written there is a note beside its error.
+void close_journal_of_failure(const PlannedRun& run, LocalLedger& ledger) {
+  const std::string why = ledger.close_journal_after_failure();
+  if (why.empty()) return;
+  run.events.on_note("the journal of the work could not be written to its end (" + why +
+                     "): the same command does again what it does not know of");
+}
+
+// Returns when all tasks are in the output and the last passes over them are done. If that fails,
+// the other ranks say what they have written before the journal is closed.
 void work(const PlannedRun& run, std::shared_ptr<const Vocabulary> vocabulary, RunFiles& files,
           const std::shared_ptr<LocalLedger>& ledger, PipelineReport& report) {
   RunRanks* const ranks = run.config.ranks;
   Rank rank(run.config, run.plan, std::move(vocabulary), files, *ledger);
   int64_t num_inputs_begun = 0;
-  const auto tell = [&] { tell_progress(run, *ledger, num_inputs_begun, report); };
+  const auto report_now = [&] { report_progress(run, *ledger, num_inputs_begun, report); };
   bool has_begun_last_passes = false;
-  // Until they are served, the other ranks hear of an error from RunRanks::end().
-  const std::string word = ranks ? publish_work_folder(run.folder) : "";
+  // Before serve() an error reaches the other ranks through RunRanks::end().
+  const std::string token = ranks ? publish_work_folder(run.folder) : "";
   ledger->keep_journal(2 * run.config.sync_interval);
   try {
-    if (ranks) ranks->serve(ledger, word);
+    if (ranks) ranks->serve(ledger, token);
     rank.run(run.events.stop_requested, [&] {
-      tell();
+      report_now();
       if (has_begun_last_passes || run.events.stop_requested()) return;
       has_begun_last_passes = begin_last_passes(run, files, *ledger, report);
     });
     ledger->close_journal();
     if (ranks) ranks->end_work();
   } catch (const RankStopped&) {
-    if (ranks) {
-      ranks->end_work(
-          RunFailure{static_cast<int>(ExitCode::kStoppedOnRequest), "stopped on request", {}});
-    }
+    if (ranks) ranks->end_work(stopped_on_request());
     ledger->close_journal();
     throw;
   } catch (const std::exception& error) {
     if (ranks) ranks->end_work(failure_of(error));
-    tell();
-    const std::string why = ledger->close_journal_after_failure();
-    if (!why.empty()) {
-      run.events.on_note("the journal of the work could not be written to its end (" + why +
-                         "): the same command does again what it does not know of");
-    }
+    report_now();
+    close_journal_of_failure(run, *ledger);
     throw;
   }
-  tell();
+  report_now();
 }
 
 // Rank 0 has the ledger, and makes, prepares and commits the files.
@@ -159,7 +160,7 @@ void lead(PlannedRun& run, std::shared_ptr<const Vocabulary> vocabulary, Pipelin
         std::move(restored), Journal(run.folder / "journal", run.journal_identity),
         [&run](int64_t task, const SpillFile& file) {
           crash_point("spill_unneeded");
-          remove_file(spill_path(run.folder, task, file.writer));
+          remove_file(spill_path(run.folder, task, file.process_id));
         });
     crash_point("journal_begun");
     RunFiles files = open_files(run, /*make=*/true);
@@ -178,14 +179,14 @@ void lead(PlannedRun& run, std::shared_ptr<const Vocabulary> vocabulary, Pipelin
   }
 }
 
-// The other ranks read, tokenize and write, and know nothing of the whole.
+// The other ranks read, tokenize and write what rank 0 hands out.
 void follow(PlannedRun& run, std::shared_ptr<const Vocabulary> vocabulary) {
   RunRanks& ranks = *run.config.ranks;
   run.look_at_inputs();
-  const auto word =
+  const auto token =
       ranks.wait_for_work(rank_identity(run.config, run.identity), run.events.stop_requested);
-  if (!word) return;
-  check_sees_work_folder(run.folder, *word, ranks.name_of(0), run.events.stop_requested);
+  if (!token) return;
+  check_sees_work_folder(run.folder, *token, ranks.name_of(0), run.events.stop_requested);
   check_work_folder(run.folder);
   RunFiles files = open_files(run, /*make=*/false);
   Rank(run.config, run.plan, std::move(vocabulary), files, ranks)

@@ -40,7 +40,7 @@ struct PipelineConfig : RankOptions {
   bool allow_incoherent_file_system = false;
 
   int64_t task_bytes = kTaskBytes;
-  int64_t max_spilled_bytes = -1;  // of documents without a place; < 0: by the free space
+  int64_t max_spilled_bytes = -1;  // in spill files; < 0: by the free space
 };
 
 struct InputReport {

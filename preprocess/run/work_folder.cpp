@@ -193,17 +193,17 @@ void check_file_system(const fs::path& folder) {
 }
 
 std::string publish_work_folder(const fs::path& folder) {
-  const std::string word = std::to_string(std::random_device()());
-  write_file_atomically(folder / kRanks, word);
-  return word;
+  const std::string token = std::to_string(std::random_device()());
+  write_file_atomically(folder / kRanks, token);
+  return token;
 }
 
-void check_sees_work_folder(const fs::path& folder, const std::string& word,
+void check_sees_work_folder(const fs::path& folder, const std::string& token,
                             const std::string& rank_0_name,
                             const std::function<bool()>& stop_requested) {
   const fs::path path = folder / kRanks;
   const auto deadline = std::chrono::steady_clock::now() + kFileIsSeenWithin;
-  while (!fs::exists(path) || read_file(path, Links::kRefuse) != word) {
+  while (!fs::exists(path) || read_file(path, Links::kRefuse) != token) {
     if (stop_requested()) throw RankStopped{};
     if (std::chrono::steady_clock::now() > deadline) {
       throw std::invalid_argument(

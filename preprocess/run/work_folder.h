@@ -40,11 +40,11 @@ void try_remove_work_folder(const std::filesystem::path& folder) noexcept;
 // one computer may overwrite, unnoticed, what another one wrote beside it.
 void check_file_system(const std::filesystem::path& folder);
 // Ranks that write to different folders of one name, each on its own disk, would go unnoticed. So
-// rank 0 writes a word to the folder and returns it,
+// rank 0 writes a random token to the folder and returns it,
 std::string publish_work_folder(const std::filesystem::path& folder);
 // and the others read it, again and again for 10 s. Throws std::invalid_argument if it is not
 // there, and RankStopped if `stop_requested` says so.
-void check_sees_work_folder(const std::filesystem::path& folder, const std::string& word,
+void check_sees_work_folder(const std::filesystem::path& folder, const std::string& token,
                             const std::string& rank_0_name,
                             const std::function<bool()>& stop_requested);
 

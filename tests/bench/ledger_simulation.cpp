@@ -13,7 +13,7 @@
 #include "preprocess/ledger/journal.h"
 #include "preprocess/ledger/ledger.h"
 #include "preprocess/ledger/ledger_messages.h"
-#include "tests/faults/zeros_crc.h"
+#include "tests/preprocess/ledger/zeros_crc.h"
 
 namespace weft {
 namespace {
@@ -51,18 +51,18 @@ LastPassResult result_of(const LastPassPart& part) {
         (part.end_bytes - part.begin_bytes + kChecksumBlockBytes - 1) / kChecksumBlockBytes));
     return result;
   }
-  const auto between = [](const WrittenPlace& from, const WrittenPlace& to) {
+  const auto between = [](const DatasetOffset& from, const DatasetOffset& to) {
     return DatasetCounts{to.before.num_documents - from.before.num_documents,
                          to.before.num_sequences - from.before.num_sequences,
                          to.before.num_tokens - from.before.num_tokens};
   };
-  for (size_t i = 0; i + 1 < part.places.size(); ++i) {
-    const WrittenChecksums written = written_of(between(part.places[i], part.places[i + 1]));
+  for (size_t i = 0; i + 1 < part.offsets.size(); ++i) {
+    const WrittenChecksums written = written_of(between(part.offsets[i], part.offsets[i + 1]));
     for (const Crc32& crc : {written.lengths, written.documents, written.sources}) {
       result.checksums.push_back(crc);
     }
   }
-  const DatasetCounts all = between(part.places.front(), part.places.back());
+  const DatasetCounts all = between(part.offsets.front(), part.offsets.back());
   for (const int64_t num_bytes :
        {8 * all.num_sequences, 8 * all.num_documents, 12 * all.num_documents}) {
     result.checksums.push_back(crc_of_zeros(num_bytes));
@@ -417,7 +417,7 @@ class Simulation {
       return static_cast<double>(part.end_bytes - part.begin_bytes);
     }
     const int64_t num_documents =
-        part.places.back().before.num_documents - part.places.front().before.num_documents;
+        part.offsets.back().before.num_documents - part.offsets.front().before.num_documents;
     return static_cast<double>(num_documents * (kIndexReadBytes + kIndexWrittenBytes)) +
            cluster_.index_sync_s * cluster_.check_bytes_per_s;
   }
@@ -451,7 +451,7 @@ class Simulation {
     leader_free_at_s_ = std::max(leader_free_at_s_, now_s_) + cost_s;
     ++num_messages_;
     message_bytes_ += std::ssize(message) + std::ssize(answer_message);
-    for (const auto& each : request.durable) note_durable(each);
+    for (const auto& each : request.durable) record_durable(each);
     if (ledger_.tasks_done() && tasks_done_s_ < 0) {
       tasks_done_s_ = now_s_;
       push({Event::Kind::kPrepared, now_s_ + cluster_.prepare_s, 0, 0, "", 0});
@@ -475,7 +475,7 @@ class Simulation {
     if (cluster_.measure_leader) journal_busy_s_ += thread_cpu_s() - before_s;
     push({Event::Kind::kJournal, now_s_ + cluster_.journal_interval_s, 0, 0, "", 0});
   }
-  void note_durable(const LedgerRequest::Durable& durable) {
+  void record_durable(const LedgerRequest::Durable& durable) {
     const auto number = static_cast<size_t>(durable.task);
     if (durable.progress.next_offset_bytes < durable_bytes_[number]) {
       mistake("task " + std::to_string(number) + " goes backwards");

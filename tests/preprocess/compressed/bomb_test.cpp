@@ -66,7 +66,7 @@ class Bombs : public ::testing::TestWithParam<Bomb> {
   void TearDown() override { ::unsetenv("WEFT_GZIP"); }
 };
 
-TEST_P(Bombs, TakeConstantMemoryAndEndAtTheLimit) {
+TEST_P(Bombs, BombsTakeConstantMemoryAndEndAtTheLimit) {
   // 1 GiB in the program with the label `long`, else enough to be noticed.
   const int64_t num_bytes = int64_t{WEFT_BOMB_MIB} << 20;
   const std::string bytes = compressed_zeros(GetParam().format, num_bytes);

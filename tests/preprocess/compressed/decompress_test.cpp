@@ -169,7 +169,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, Decompress,
 class DecompressGzip : public Decompress {};
 
 // Header fields of RFC 1952: extra, name, comment, header checksum.
-TEST_P(DecompressGzip, ReadsEveryKindOfHeader) {
+TEST_P(DecompressGzip, ReadsEveryKindOfGzipHeader) {
   const std::string plain = gzip("text"), body = plain.substr(10);
   const std::string extra(
       "\x05\x00"

@@ -118,21 +118,6 @@ TEST_F(Layouts, GzipBzip2AndXzAreOnePart) {
   }
 }
 
-TEST_F(Layouts, PipesAreOnePart) {
-  ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
-  const InputLayout layout = input_layout(path_);
-  EXPECT_EQ(layout.format, "stream");
-  EXPECT_EQ(layout.file_bytes, -1);
-  EXPECT_FALSE(layout.cut_anywhere);
-  EXPECT_THAT(layout.part_begins, ElementsAre(0));
-  const std::string text = some_text(2, 3000000);
-  std::thread writer([&] { std::ofstream(path_, std::ios::binary) << zstd(text); });
-  EXPECT_EQ(read_range(layout, 0, layout.file_bytes), text);
-  writer.join();
-  EXPECT_THROW(input_layout(folder_.path()), std::system_error);
-  EXPECT_THROW(input_layout(folder_.path() / "absent"), std::system_error);
-}
-
 TEST_F(Layouts, ZstdPartsAreFrames) {
   const auto texts = some_texts(40);
   std::string bytes;

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <fstream>
-#include <random>
 #include <stdexcept>
 #include <string>
 
@@ -75,7 +74,7 @@ TEST(LedgerMessages, EveryFieldComesBack) {
   EXPECT_EQ(to_message(read_reply), reply);
   EXPECT_EQ(read_reply.assigned.at(0).task.end, -1);
   EXPECT_EQ(read_reply.offsets_known.at(0).offset.datasets.at(1).num_tokens, 6);
-  EXPECT_EQ(read_reply.parts.at(0).places.at(0).before.num_tokens, 3);
+  EXPECT_EQ(read_reply.parts.at(0).offsets.at(0).before.num_tokens, 3);
   EXPECT_EQ(read_reply.parts.at(1).kind, LastPassPart::Kind::kIdx);
   EXPECT_EQ(read_reply.parts.at(1).cuts, (std::vector<int64_t>{150, 200}));
   EXPECT_TRUE(read_reply.all_done);
@@ -139,26 +138,6 @@ TEST(LedgerMessages, LyingLengthsTakeNoMemory) {
   }
   EXPECT_GT(num_refused, 1000);
   EXPECT_LT(peak_address_space() - before, kMaxGrowth);
-}
-
-// Bytes have one meaning at most: what can be read is written as the same bytes again.
-TEST(LedgerMessages, RandomDamageIsAnErrorOrAnotherMessage) {
-  std::mt19937 random(1);
-  const std::string good = to_message(full_reply());
-  int num_read = 0, num_refused = 0;
-  for (int i = 0; i < 20'000; ++i) {
-    std::string changed = good;
-    for (int n = 0; n < 3; ++n) changed[random() % changed.size()] = static_cast<char>(random());
-    try {
-      const LedgerReply reply = ledger_reply_from(changed);
-      ++num_read;
-      ASSERT_EQ(to_message(reply), changed);
-    } catch (const std::domain_error&) {
-      ++num_refused;
-    }
-  }
-  EXPECT_GT(num_read, 1000);
-  EXPECT_GT(num_refused, 1000);
 }
 
 }  // namespace

@@ -122,8 +122,8 @@ class Crashes {
     if (task.is_done()) told_ = task.written();
   }
 
-  void write(const TaskOutput::PlacedBatch& batch) {
-    int64_t place = batch.spilled_at >= 0 ? -1 : batch.place.datasets[0].num_documents;
+  void write(const TaskOutput::HeldBatch& batch) {
+    int64_t place = batch.spilled_at >= 0 ? -1 : batch.offset.datasets[0].num_documents;
     if (batch.spilled_at >= 0) {
       spill_[{num_lives_, batch.spilled_at}] = {batch.tokens.outputs[0].locators,
                                                 batch.spilled_at + batch.spilled_bytes};
@@ -137,7 +137,7 @@ class Crashes {
     std::vector<int64_t> documents;
     for (const SpillFile& file : spill) {
       for (int64_t at = 0; at < file.num_bytes;) {
-        const SpilledBatch& batch = spill_.at({file.writer, at});
+        const SpilledBatch& batch = spill_.at({file.process_id, at});
         documents.insert(documents.end(), batch.documents.begin(), batch.documents.end());
         at = batch.end;
       }
@@ -173,7 +173,7 @@ class Crashes {
     std::vector<int64_t> documents;
     int64_t end = 0;
   };
-  std::map<std::pair<int64_t, int64_t>, SpilledBatch> spill_;  // by writer and offset
+  std::map<std::pair<int64_t, int64_t>, SpilledBatch> spill_;  // by process and offset
   int64_t num_lives_ = 0;
 };
 

@@ -1,15 +1,17 @@
-// From batches to files: where the batches of all tasks in the hands of a rank go, and how much of
-// them cannot be lost any more.
+// The output of a rank: where the batches of all its tasks go, and how much of them cannot be lost
+// any more.
 //
-// A batch whose place is known is written there. Without a place it waits in memory, and when too
-// much waits, in the task's spill file, which is copied when the place is known.
+//   batch:  held in memory -> offset known -> written there -> synced -> in the journal
+//               '-> spilled -> synced -> in the journal -> offset known -> copied there -> ...
+//
+// Batches are spilled, to a file of their task, when too many are held whose offset is not known.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -24,12 +26,12 @@ namespace weft {
 
 // All functions are for the thread that empties the inbox. The pool writes, and a thread of its own
 // syncs.
-class OutputPlaces {
+class RankOutput {
  public:
   // All references must outlive it, and the pool must have ended before.
-  OutputPlaces(RunFiles& files, size_t num_datasets, TokenizerPool& pool, Inbox& inbox)
+  RankOutput(RunFiles& files, size_t num_datasets, TokenizerPool& pool, Inbox& inbox)
       : files_(files), num_datasets_(num_datasets), pool_(pool), inbox_(inbox) {}
-  ~OutputPlaces() { end(); }
+  ~RankOutput() { end(); }
 
   void start();
   void end();  // of the syncing
@@ -40,12 +42,12 @@ class OutputPlaces {
   TaskOutput& at(int64_t task) { return tasks_.at(task); }
   bool is_empty() const { return tasks_.empty(); }
 
-  // The next batch of a task. Its memory is taken, and another one's given for it.
+  // Takes the batch of the task's next chunk, and gives the chunk the memory of another one.
   const TaskCounts& add(TaskOutput& task, Chunk& chunk);
-  void set_place(int64_t task, const TaskOffset& place);
-  // Writes what can be written of a task.
+  void set_offset(int64_t task, const TaskOffset& offset);
+  // Begins to write all that can be written of a task.
   void write(TaskOutput& task);
-  // Spills what has no place until no more than `max_bytes` are held.
+  // Spills batches whose offset is not known until no more than `max_bytes` are held.
   void spill_above(int64_t max_bytes);
   bool is_writing() const { return num_underway_ > 0; }
 
@@ -61,6 +63,9 @@ class OutputPlaces {
   bool has_durable() const { return !durable_.empty(); }
 
  private:
+  void start_write(std::function<void()> work, std::function<void()> then);
+  void copy_spill(TaskOutput& task);
+  void record_progress(TaskOutput& task);
   void on_synced(const std::vector<LedgerRequest::Durable>& durable);
   void reuse(Batch& tokens);
 

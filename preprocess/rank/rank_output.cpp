@@ -1,4 +1,4 @@
-#include "preprocess/rank/output_places.h"
+#include "preprocess/rank/rank_output.h"
 
 #include <algorithm>
 #include <system_error>
@@ -16,7 +16,7 @@ constexpr size_t kMaxSpareBytes = 2 << 20;
 
 }  // namespace
 
-void OutputPlaces::start() {
+void RankOutput::start() {
   sync_thread_.start([this] {
     while (auto durable = to_sync_.pop()) {
       work_and_tell(
@@ -31,18 +31,18 @@ void OutputPlaces::start() {
   });
 }
 
-void OutputPlaces::end() {
+void RankOutput::end() {
   to_sync_.close();
   sync_thread_.join();
 }
 
-void OutputPlaces::open(const LedgerReply::Assigned& assigned) {
+void RankOutput::open(const LedgerReply::Assigned& assigned) {
   tasks_.try_emplace(assigned.task.number, assigned.task, assigned.progress, num_datasets_,
-                     files_.writer());
+                     files_.process_id());
 }
 
-const TaskCounts& OutputPlaces::add(TaskOutput& task, Chunk& chunk) {
-  const TaskOutput::PlacedBatch& batch = task.add(chunk);
+const TaskCounts& RankOutput::add(TaskOutput& task, Chunk& chunk) {
+  const TaskOutput::HeldBatch& batch = task.add(chunk);
   held_bytes_ += batch.held_bytes();
   if (!spare_.empty()) {
     chunk.batch = std::move(spare_.back());
@@ -51,50 +51,67 @@ const TaskCounts& OutputPlaces::add(TaskOutput& task, Chunk& chunk) {
   return batch.counts;
 }
 
-void OutputPlaces::set_place(int64_t number, const TaskOffset& place) {
+void RankOutput::set_offset(int64_t number, const TaskOffset& offset) {
   TaskOutput& task = at(number);
-  task.set_offset(place);
+  task.set_offset(offset);
   write(task);
 }
 
-void OutputPlaces::write(TaskOutput& task) {
+void RankOutput::start_write(std::function<void()> work, std::function<void()> then) {
+  ++num_underway_;
+  pool_.run(std::move(work), [this, then = std::move(then)] {
+    --num_underway_;
+    then();
+  });
+}
+
+// Each batch is given out once, so what is written makes no other batch writable: behind a write
+// come only the copy of what was spilled, and the progress.
+void RankOutput::write(TaskOutput& task) {
   const int64_t number = task.task().number;
   const int32_t input_idx = task.task().input_idx;
   if (task.has_offset() || task.is_spilling()) held_bytes_ -= task.num_held_bytes();
   for (const TaskOutput::BatchPtr& batch : task.take_writable()) {
-    ++num_underway_;
-    pool_.run(
+    start_write(
         [this, number, input_idx, batch] {
           if (batch->spilled_at >= 0) {
             files_.spill(number, batch->spilled_at, batch->tokens.outputs);
           } else {
-            files_.write(batch->place, input_idx, batch->tokens.outputs);
+            files_.write(batch->offset, input_idx, batch->tokens.outputs);
           }
         },
         [this, number, batch] {
-          --num_underway_;
           reuse(batch->tokens);
           at(number).batch_written(*batch);
           crash_point("batch_written");
-          write(at(number));
+          copy_spill(at(number));
         });
   }
-  if (task.take_unspill()) {
-    ++num_underway_;
-    pool_.run([this, number, input_idx, spill = task.spill(),
-               place = task.spill_offset()] { files_.unspill(number, spill, place, input_idx); },
-              [this, number] {
-                --num_underway_;
-                files_.close_spill(number);
-                at(number).unspilled();
-                write(at(number));
-              });
-  }
-  if (task.take_changed()) dirty_.insert(number);
+  copy_spill(task);
 }
 
-// The last tasks first: those before them will have their places sooner.
-void OutputPlaces::spill_above(int64_t max_bytes) {
+// Begins to copy what was spilled of a task when all of it is on disk and the offset is known.
+void RankOutput::copy_spill(TaskOutput& task) {
+  if (task.take_unspill()) {
+    const int64_t number = task.task().number;
+    start_write(
+        [this, number, input_idx = task.task().input_idx, spill = task.spill(),
+         offset = task.spill_offset()] { files_.unspill(number, spill, offset, input_idx); },
+        [this, number] {
+          files_.close_spill(number);
+          at(number).unspilled();
+          record_progress(at(number));
+        });
+  }
+  record_progress(task);
+}
+
+void RankOutput::record_progress(TaskOutput& task) {
+  if (task.take_changed()) dirty_.insert(task.task().number);
+}
+
+// The last tasks first: the offsets of those before them will be known sooner.
+void RankOutput::spill_above(int64_t max_bytes) {
   for (auto at = tasks_.rbegin(); at != tasks_.rend() && held_bytes_ > max_bytes; ++at) {
     TaskOutput& task = at->second;
     if (task.has_offset() || task.num_held_bytes() == 0) continue;
@@ -104,7 +121,7 @@ void OutputPlaces::spill_above(int64_t max_bytes) {
 }
 
 // To grow a batch's memory anew for every chunk takes copies and page faults.
-void OutputPlaces::reuse(Batch& tokens) {
+void RankOutput::reuse(Batch& tokens) {
   size_t num_bytes = 0;
   for (Batch::Output& output : tokens.outputs) {
     output.clear();
@@ -115,7 +132,7 @@ void OutputPlaces::reuse(Batch& tokens) {
   }
 }
 
-void OutputPlaces::sync_sometimes(std::chrono::milliseconds interval, bool at_once) {
+void RankOutput::sync_sometimes(std::chrono::milliseconds interval, bool at_once) {
   if (dirty_.empty() || is_syncing_) return;
   if (!at_once && Clock::now() - last_sync_ < interval) return;
   std::vector<LedgerRequest::Durable> durable;
@@ -127,7 +144,7 @@ void OutputPlaces::sync_sometimes(std::chrono::milliseconds interval, bool at_on
   to_sync_.push(std::move(durable));
 }
 
-void OutputPlaces::on_synced(const std::vector<LedgerRequest::Durable>& all) {
+void RankOutput::on_synced(const std::vector<LedgerRequest::Durable>& all) {
   is_syncing_ = false;
   last_sync_ = Clock::now();
   for (const LedgerRequest::Durable& durable : all) {
@@ -140,7 +157,7 @@ void OutputPlaces::on_synced(const std::vector<LedgerRequest::Durable>& all) {
   }
 }
 
-std::vector<LedgerRequest::Durable> OutputPlaces::sync_for_the_last_time() {
+std::vector<LedgerRequest::Durable> RankOutput::sync_for_the_last_time() {
   // A sync that fails is told once: what it could not write is lost, and the next sync succeeds.
   if (has_sync_failed_) return {};
   std::vector<LedgerRequest::Durable> durable;
