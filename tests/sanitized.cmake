@@ -4,7 +4,8 @@
 option(WEFT_SANITIZED_TESTS "run the attacking tests of build/asan (target attacks, preset asan) in place of those of this build" OFF)
 
 # Hostile bytes, damaged files, lost ranks: what others write is read, by threads that are hindered.
-set(attack_programs faults_engine_test faults_hostile_test inputs_test preprocess_test ranks_test documents_test stream_test)
+set(attack_programs
+  documents_test hostile_test inputs_test preprocess_differential_test preprocess_test rank_test ranks_test stream_test)
 
 function(weft_add_sanitized_tests)
   if(NOT WEFT_DATA)

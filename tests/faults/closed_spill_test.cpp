@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // The ledger is told that its bytes are durable when the sync is done.
-TEST(ClosedSpill, IsTakenByASyncThatHasBegun) {
+TEST(ClosedSpill, AClosedSpillFileIsTakenByASyncThatHasBegun) {
   const TemporaryFolder folder(memory_folder());
   const fs::path go_on = folder / "go_on";
   const pid_t child = ::fork();

@@ -37,7 +37,7 @@ class FullDisk : public ForkedRuns {
   bool is_mounted_ = false;
 };
 
-TEST_F(FullDisk, IsTheReasonGivenAndTheRunGoesOn) {
+TEST_F(FullDisk, AFullDiskIsTheReasonGivenAndTheRunGoesOn) {
   const auto page = static_cast<int64_t>(::sysconf(_SC_PAGESIZE));
   int64_t num_failed = 0, num_finished = 0;
   for (int64_t num_pages = 3; num_finished < 2; ++num_pages) {
@@ -89,7 +89,7 @@ TEST_F(FullDisk, FilesThatMayNotGrow) {
 // With no room for spill files nothing is read ahead of its place, and all gets done.
 class SpillLimit : public ForkedRuns {};
 
-TEST_F(SpillLimit, NoneIsSpilledBeyondIt) {
+TEST_F(SpillLimit, NothingIsSpilledBeyondTheLimit) {
   config_.num_workers = 4;  // so many streams are read at once
   for (const char* name : {"a.jsonl.xz", "b.jsonl.xz", "c.jsonl"}) add_input(name, 40'000, 7);
   config_.max_held_bytes_per_worker = 0;

@@ -71,7 +71,7 @@ class KillRandom : public ForkedRuns {
   }
 };
 
-TEST_F(KillRandom, MakesTheSameFiles) { kill(WEFT_FAULTS_LONG ? 200 : 25); }
+TEST_F(KillRandom, KilledAtRandomTheRunMakesTheSameFiles) { kill(WEFT_FAULTS_LONG ? 200 : 25); }
 
 }  // namespace
 }  // namespace weft

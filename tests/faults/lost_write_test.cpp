@@ -41,7 +41,7 @@ class LostWrite : public ForkedRuns {
   }
 };
 
-TEST_F(LostWrite, IsAnErrorAndTheNextRunMakesItAnew) {
+TEST_F(LostWrite, ALostWriteIsAnErrorAndTheNextRunMakesItAnew) {
   config_.rules.origin_key = "auto";
   add_input("a.jsonl", 20'000, 1);
   add_input("b.jsonl.zst", 5'000, 2);
@@ -75,7 +75,7 @@ TEST_F(LostWrite, IsAnErrorAndTheNextRunMakesItAnew) {
 }
 
 // The next run knows from the journal what was lost before a run was killed.
-TEST_F(LostWrite, IsFoundByTheRunThatGoesOn) {
+TEST_F(LostWrite, ALostWriteIsFoundByTheRunThatGoesOn) {
   add_input("a.jsonl", 30'000, 1);
   make_reference();
   int num_found = 0;
@@ -103,7 +103,7 @@ TEST_F(LostWrite, IsFoundByTheRunThatGoesOn) {
 }
 
 // Only the task that was lost is done again. The journal is whole when the checksums are written.
-TEST_F(LostWrite, NamesInputAndPlace) {
+TEST_F(LostWrite, ALostWriteIsNamedWithInputAndBytes) {
   add_input("a.jsonl", 60'000, 1);
   make_reference();
   ASSERT_TRUE(run(crash_at("checksums_written")).is_killed());
@@ -121,7 +121,7 @@ TEST_F(LostWrite, NamesInputAndPlace) {
 }
 
 // It took three runs to heal.
-TEST_F(LostWrite, OfTheEndOfAFileIsFoundAsWhatItIs) {
+TEST_F(LostWrite, ALostEndOfAFileIsFoundAsWhatItIs) {
   add_input("a.jsonl", 60'000, 1);
   make_reference();
   ASSERT_TRUE(run(crash_at("checksums_written")).is_killed());

@@ -43,7 +43,7 @@ class StopAtEnd : public ForkedRuns {
   }
 };
 
-TEST_F(StopAtEnd, IsNoticedInEveryPassAndTheRerunOnlyFinishes) {
+TEST_F(StopAtEnd, AStopIsNoticedInEveryPassAndTheRerunOnlyFinishes) {
   add_input("a.jsonl", 60'000, 1);
   make_reference();
   stop_at_every_check();

@@ -31,3 +31,9 @@ make_vocabulary() {
   expect 0 'entries learned' "$data" train-vocab --input vocabulary.jsonl --vocab-size 300 --output gpt2
   export WEFT_GPT2_DIR=$work/gpt2
 }
+
+# Variables of a launcher that this test may run under.
+forget_launchers() {
+  local name
+  for name in $(env | grep -oE '^(SLURM|OMPI|PMI|PMIX)_[A-Z0-9_]+' || true); do unset "$name"; done
+}

@@ -3,11 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include <random>
 #include <string>
 #include <vector>
-
-#include "indexed_dataset/base/terminal/terminal_text.h"
 
 namespace weft {
 namespace {
@@ -58,70 +55,20 @@ TEST(JsonString, SaysWhatIsWrong) {
   EXPECT_EQ(end_of("a\\u12"), "2: a \\u escape without four hexadecimal digits");
 }
 
+TEST(UnescapeJson, TakesWholeCharactersUntilThereIsEnough) {
+  std::string text;
+  std::string_view rest = R"(ab\ud83d\ude00\ncd)";
+  EXPECT_EQ(unescape_json(rest, 3, text), 0);
+  EXPECT_EQ(text, "ab\U0001F600");
+  EXPECT_EQ(rest, R"(\ncd)");
+}
+
 TEST(JsonString, StandsForItsText) {
   EXPECT_EQ(unescaped(R"(\"\\\/\b\f\n\r\tx\u0041\u00e9\u4E2d\ud83d\uDE00)", 0),
             "\"\\/\b\f\n\r\txA\u00e9\u4e2d\U0001F600");
   EXPECT_EQ(unescaped(R"(\ud83d\ud83d\ude00\udc00-\ud800)", 3), "\uFFFD\U0001F600\uFFFD-\uFFFD");
   EXPECT_EQ(unescaped(R"(\u0000\u007f\u0080\u07ff\u0800\uffff\ud800\udc00\udbff\udfff)", 0),
             std::string("\0\x7f", 2) + "\xC2\x80\u07ff\u0800\uffff\U00010000\U0010FFFF");
-}
-
-const std::vector<std::string> kUnits = {"a",
-                                         "b",
-                                         "1",
-                                         " ",
-                                         ".",
-                                         "'s",
-                                         "'",
-                                         "\u00e9",
-                                         "\u4e2d",
-                                         "\U0001F600",
-                                         R"(\n)",
-                                         R"(\\)",
-                                         R"(\")",
-                                         R"(\/)",
-                                         R"(\u0041)",
-                                         R"(\u4e2d)",
-                                         R"(\ud83d)",
-                                         R"(\ude00)",
-                                         R"(\uD83D\uDE00)",
-                                         R"(\u000a)",
-                                         "<|endoftext|>",
-                                         R"(<|end\u006fftext|>)"};
-
-std::string random_raw(std::mt19937& random, size_t num_units) {
-  std::string raw;
-  for (size_t i = 0; i < num_units; ++i) {
-    const std::string& unit = kUnits[random() % kUnits.size()];
-    const size_t count = random() % 10 == 0 ? random() % 40 : 1;
-    for (size_t k = 0; k < count; ++k) raw += unit;
-  }
-  return raw;
-}
-
-TEST(UnescapeJson, InPiecesGivesThePartsOfTheWhole) {
-  std::mt19937 random(3);
-  for (int i = 0; i < 3000; ++i) {
-    const std::string raw = random_raw(random, random() % 30);
-    std::string whole;
-    std::string_view rest = raw;
-    const int64_t num_replaced = unescape_json(rest, raw.size() + 1, whole);
-    ASSERT_TRUE(rest.empty());
-    for (size_t piece_bytes = 1; piece_bytes <= raw.size(); ++piece_bytes) {
-      std::string parts;
-      int64_t num_in_parts = 0;
-      for (rest = raw; !rest.empty();) {
-        std::string part;
-        num_in_parts += unescape_json(rest, piece_bytes, part);
-        ASSERT_TRUE(part.size() >= piece_bytes || rest.empty());
-        ASSERT_LE(part.size(), piece_bytes + 7);
-        ASSERT_EQ(num_valid_utf8_bytes(part), part.size()) << raw << " by " << piece_bytes;
-        parts += part;
-      }
-      ASSERT_EQ(parts, whole) << raw << " by " << piece_bytes;
-      ASSERT_EQ(num_in_parts, num_replaced) << raw << " by " << piece_bytes;
-    }
-  }
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <fstream>
 #include <random>
+#include <stdexcept>
 
 #include "preprocess/documents/json_scanner.h"
 #include "tests/temporary_folder.h"
@@ -113,30 +114,6 @@ TEST_F(TokenizeChunk, ALineThatIsBadUnderOneKeyLeavesNothingUnderAnother) {
   EXPECT_EQ(result_.bad_line_counts.summary(), "1 bad line (1 special token in the text)");
 }
 
-// A large chunk is looked at in slices: what is wrong in one changes nothing in others.
-TEST_F(TokenizeChunk, LargeChunksAreTheSameAsTheirLines) {
-  for (const std::string end : {"\n", "\r\n", "\r"}) {
-    std::string text;
-    std::vector<int32_t> lengths;
-    std::vector<int64_t> offsets;
-    for (int i = 0; text.size() < 100000; ++i) {
-      const size_t length = i == 40 ? 40000 : static_cast<size_t>(i) * 7 % 900 + 1;
-      const bool is_bad = i % 17 == 3;
-      if (!is_bad) {
-        lengths.push_back(static_cast<int32_t>(length + 2));
-        offsets.push_back(1000 + static_cast<int64_t>(text.size()));
-      }
-      text +=
-          "{\"text\":\"" + std::string(length, 'a') + (is_bad ? "\xff" : "\u00e9") + "\"}" + end;
-    }
-    const auto& output = tokenize(text).outputs[0];
-    EXPECT_EQ(output.sequence_lengths, lengths);
-    EXPECT_EQ(output.locators, offsets);
-    EXPECT_EQ(result_.bad_line_counts.by_problem[static_cast<size_t>(LineProblem::kInvalidUtf8)],
-              result_.num_lines - std::ssize(lengths));
-  }
-}
-
 TEST_F(TokenizeChunk, TheNextChunkStartsAfresh) {
   tokenize("{\"text\":\"ab\"}\nbad\n");
   tokenize("");
@@ -177,6 +154,17 @@ TEST_F(TokenizeChunk, LongTextsGiveTheTokensOfTheirText) {
     got.pop_back();
     EXPECT_TRUE(got == expected);
   }
+}
+
+TEST(TokenTypeOfFiles, FollowsMegatronUnlessItIsForced) {
+  TokenizeRules rules;
+  EXPECT_EQ(token_type(rules, 65499), TokenType::kUInt16);
+  EXPECT_EQ(token_type(rules, 65500), TokenType::kInt32);
+  rules.token_type = TokenType::kInt32;
+  EXPECT_EQ(token_type(rules, 50257), TokenType::kInt32);
+  rules.token_type = TokenType::kUInt16;
+  EXPECT_EQ(token_type(rules, 65536), TokenType::kUInt16);
+  EXPECT_THROW(token_type(rules, 65537), std::invalid_argument);
 }
 
 }  // namespace

@@ -155,7 +155,7 @@ TEST_F(JournalFile, SpillFilesAreRemovedWhenItSaysThatTheyWereCopied) {
   LocalLedger ledger(Ledger({{0, 0, 0, 100}}, {"corpus"}, 1, {}), Journal(path_, kIdentity),
                      [&](int64_t task, const SpillFile& file) {
                        EXPECT_EQ(Journal::read(path_)->progress.at(task).next_offset_bytes, 100);
-                       removed.push_back(file.writer);
+                       removed.push_back(file.process_id);
                      });
   LedgerRequest request;
   request.num_tasks_wanted = 1;
@@ -177,7 +177,7 @@ TEST_F(JournalFile, SpillFilesAreRemovedWhenItSaysThatTheyWereCopied) {
 }
 
 // The error of the clean-up hid why the run had failed.
-TEST_F(JournalFile, ThatCannotBeWrittenAtTheEndOfAFailedRunHidesNoOtherError) {
+TEST_F(JournalFile, AJournalThatCannotBeWrittenHidesNoOtherError) {
   const auto ledger_with_news = [this] {
     auto ledger =
         std::make_unique<LocalLedger>(Ledger({{0, 0, 0, 100}}, {"corpus"}, 1, {}),
@@ -215,7 +215,7 @@ TEST_F(JournalFile, ThatCannotBeWrittenAtTheEndOfAFailedRunHidesNoOtherError) {
   }
 }
 
-TEST_F(JournalFile, OfAnotherRunIsBegunAnew) {
+TEST_F(JournalFile, AJournalOfAnotherRunIsBegunAnew) {
   Journal(path_, "{}").add({{0, progress_of(10)}});
   Journal journal(path_, kIdentity);
   EXPECT_EQ(Journal::read(path_)->identity, kIdentity);

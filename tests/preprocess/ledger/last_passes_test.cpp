@@ -13,7 +13,7 @@
 #include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/format/pair/shared_pair_writer.h"
 #include "indexed_dataset/format/sidecars/source_map.h"
-#include "tests/faults/zeros_crc.h"
+#include "tests/preprocess/ledger/zeros_crc.h"
 
 namespace weft {
 namespace {
@@ -35,8 +35,8 @@ LastPassResult result_of(const LastPassPart& part) {
   LastPassResult result{part.number, {}, {}};
   if (part.kind == Kind::kIndex) {
     DatasetCounts all;
-    for (size_t i = 0; i + 1 < part.places.size(); ++i) {
-      const DatasetCounts &begin = part.places[i].before, &end = part.places[i + 1].before;
+    for (size_t i = 0; i + 1 < part.offsets.size(); ++i) {
+      const DatasetCounts &begin = part.offsets[i].before, &end = part.offsets[i + 1].before;
       const int64_t num_documents = end.num_documents - begin.num_documents;
       const int64_t num_sequences = end.num_sequences - begin.num_sequences;
       result.checksums.push_back(crc_of_zeros(4 * num_sequences));
@@ -78,7 +78,7 @@ class Passes : public ::testing::Test {
         const int64_t scale = chance(3) == 0 ? 0 : chance(5) == 0 ? 10 * kMiB : 1000;
         const DatasetCounts counts = {scale + chance(2 + scale), scale + chance(2 + scale),
                                       4 * scale + chance(2 + scale)};
-        task.places.push_back({totals_[k], chance(1000)});
+        task.offsets.push_back({totals_[k], chance(1000)});
         task.written.push_back(
             {crc_of_zeros(4 * counts.num_tokens), crc_of_zeros(4 * counts.num_sequences),
              crc_of_zeros(4 * counts.num_documents), crc_of_zeros(44 * counts.num_documents)});
@@ -99,7 +99,7 @@ class Passes : public ::testing::Test {
     while (!passes_->all_done()) {
       if (num_added < tasks_.size() && chance(2) == 0) {
         const Task& task = tasks_[num_added++];
-        for (size_t k = 0; k < 2; ++k) passes_->add_task(k, task.places[k], task.written[k]);
+        for (size_t k = 0; k < 2; ++k) passes_->add_task(k, task.offsets[k], task.written[k]);
       } else if (num_added == tasks_.size() && !std::exchange(is_complete, true)) {
         const DatasetFrame frame = {crc_of_zeros(kIndexHeaderBytes),
                                     crc_of_zeros(kSourceHeaderBytes), crc_of_zeros(55)};
@@ -135,7 +135,7 @@ class Passes : public ::testing::Test {
   int64_t chance(int64_t n) { return std::uniform_int_distribution<int64_t>(0, n - 1)(random_); }
   std::mt19937 random_{1};
   struct Task {
-    std::vector<WrittenPlace> places;  // in both datasets
+    std::vector<DatasetOffset> offsets;  // in both datasets
     std::vector<WrittenChecksums> written;
   };
   std::vector<Task> tasks_;
@@ -143,7 +143,7 @@ class Passes : public ::testing::Test {
   std::optional<LastPasses> passes_;
 };
 
-TEST_F(Passes, ReadEveryByteOnce) {
+TEST_F(Passes, EveryByteIsReadOnce) {
   for (const int num_tasks : {0, 1, 3, 200}) {
     begin(num_tasks);
     work();
@@ -169,7 +169,7 @@ TEST_F(Passes, ReadEveryByteOnce) {
   }
 }
 
-TEST_F(Passes, FindWhateverIsNotWhatWasWritten) {
+TEST_F(Passes, LostBytesAreFoundWhereverTheyAre) {
   begin(60);
   work();
   const int64_t num_parts = passes_->num_parts();
@@ -184,10 +184,10 @@ TEST_F(Passes, FindWhateverIsNotWhatWasWritten) {
   }
 }
 
-TEST_F(Passes, RefuseResultsThatFitNoPart) {
+TEST_F(Passes, ResultsThatFitNoPartAreRefused) {
   begin(10);
   for (const Task& task : tasks_) {
-    for (size_t k = 0; k < 2; ++k) passes_->add_task(k, task.places[k], task.written[k]);
+    for (size_t k = 0; k < 2; ++k) passes_->add_task(k, task.offsets[k], task.written[k]);
   }
   passes_->complete(totals_, {{}, {}});
   const auto parts = passes_->give(0, 1000, 1);

@@ -33,7 +33,7 @@ std::string error_in(const Environment& environment) {
   return "";
 }
 
-TEST(Launcher, AProcessOfItsOwn) {
+TEST(Launcher, AProcessOfItsOwnIsAlone) {
   EXPECT_EQ(in({}).num_processes, 1);
   EXPECT_FALSE(in({}).has_mpi);
   // torchrun's variables stay in shells, and say nothing about this program.
@@ -79,7 +79,7 @@ TEST(Launcher, MpirunInsideASlurmStepCountsForItself) {
       4);
 }
 
-TEST(Launcher, OtherMpis) {
+TEST(Launcher, OtherMpisAreSeen) {
   EXPECT_EQ(in({{"PMI_RANK", "0"}, {"PMI_SIZE", "5"}}).num_processes, 5);
   EXPECT_EQ(in({{"PMI_SIZE", "5"}}).num_processes, 1);
   const Launch unknown = in({{"PMIX_RANK", "0"}});

@@ -70,7 +70,7 @@ class RunRanksTest : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(RunRanksTest, AskTheLedgerOfRank0AndEndTogether) {
+TEST_F(RunRanksTest, RanksAskTheLedgerOfRank0AndEndTogether) {
   ThreadNetwork network(3);
   std::vector<std::thread> others;
   std::atomic<int> num_done = 0;
@@ -94,7 +94,7 @@ TEST_F(RunRanksTest, AskTheLedgerOfRank0AndEndTogether) {
   for (std::thread& other : others) other.join();
 }
 
-TEST_F(RunRanksTest, EndWellWhereThereIsNothingToDo) {
+TEST_F(RunRanksTest, RanksEndWellWhereThereIsNothingToDo) {
   ThreadNetwork network(2);
   std::thread other([&] {
     const auto ranks = rank_of(network, 1);

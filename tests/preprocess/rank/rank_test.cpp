@@ -30,7 +30,7 @@ class FailingSync : public ForkedRuns {
   ~FailingSync() override { set_io_fault(0, 0); }
 };
 
-TEST_F(FailingSync, NothingIsToldAfterIt) {
+TEST_F(FailingSync, NothingIsReportedAfterAFailedSync) {
   add_input("a.jsonl", 20'000, 1);
   const WorkPlan plan =
       plan_work(make_inputs(config_.inputs), config_.task_bytes, std::atomic<bool>{false});

@@ -36,7 +36,7 @@ class Sync : public ::testing::Test {
 
 // The .bin, .idx, bounds and sources of each dataset, and each spill file: one call each; and the
 // folder, whenever a file in it is new.
-TEST_F(Sync, TakesEveryFileAndTheFolderWhenAFileIsNew) {
+TEST_F(Sync, SyncTakesEveryFileAndTheFolderOfANewOne) {
   RunFiles files(folder_.path(), kNumDatasets, TokenType::kUInt16);
   const auto sync = [&] { files.sync(); };
   constexpr int64_t kCallsOfDatasets = 4 * kNumDatasets;
@@ -52,7 +52,7 @@ TEST_F(Sync, TakesEveryFileAndTheFolderWhenAFileIsNew) {
   EXPECT_EQ(num_calls_of(sync), kCallsOfDatasets + 2);
 }
 
-TEST_F(Sync, ThrowsWhereAnyCallFails) {
+TEST_F(Sync, SyncThrowsWhereAnyCallFails) {
   RunFiles files(folder_.path(), kNumDatasets, TokenType::kUInt16);
   files.spill(0, 0, a_document());
   const int64_t num_calls = num_calls_of([&] { files.sync(); });

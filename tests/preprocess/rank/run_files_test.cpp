@@ -65,9 +65,9 @@ class Spilling : public ::testing::Test {
   TemporaryFolder folder_{memory_folder()};
 };
 
-TEST_F(Spilling, GivesTheSameFiles) { expect_the_same_files(); }
+TEST_F(Spilling, SpilledDocumentsGiveTheSameFiles) { expect_the_same_files(); }
 
-TEST_F(Spilling, GivesTheSameFilesWithOrigins) {
+TEST_F(Spilling, SpilledOriginsGiveTheSameFiles) {
   has_origins_ = true;
   expect_the_same_files();
   EXPECT_TRUE(SourceMap(folder_.path() / "spilled/1.sources").has_origins());
@@ -91,7 +91,7 @@ void Spilling::expect_the_same_files() {
     }
     spill_files.spill(task, num_spilled_bytes,
                       {some_output(), some_output()});  // not told any more
-    const std::vector<SpillFile> spill = {{spill_files.writer(), num_spilled_bytes}};
+    const std::vector<SpillFile> spill = {{spill_files.process_id(), num_spilled_bytes}};
     EXPECT_TRUE(has_spills(spilled, task, spill));
     spill_files.sync();
     spill_files.close_spill(task);
@@ -110,7 +110,7 @@ void Spilling::expect_the_same_files() {
 }
 
 // A batch of megabytes goes from file to file.
-TEST_F(Spilling, GivesTheSameFilesForALongDocument) {
+TEST_F(Spilling, ALongSpilledDocumentGivesTheSameFiles) {
   const fs::path direct = make("direct"), spilled = make("spilled");
   RunFiles files(direct, 1, TokenType::kInt32), spill_files(spilled, 1, TokenType::kInt32);
   std::vector<Output> outputs(1);
@@ -133,7 +133,7 @@ TEST_F(Spilling, GivesTheSameFilesForALongDocument) {
     spill_files.spill(0, num_spilled_bytes, *batch);
     num_spilled_bytes += RunFiles::spill_size(*batch);
   }
-  spill_files.unspill(0, {{spill_files.writer(), num_spilled_bytes}}, {{{}}, 0, 0}, 0);
+  spill_files.unspill(0, {{spill_files.process_id(), num_spilled_bytes}}, {{{}}, 0, 0}, 0);
   finish(files, 0, offset.datasets[0]);
   finish(spill_files, 0, offset.datasets[0]);
   for (const char* suffix : {".bin", ".idx", ".sources"}) {
@@ -159,7 +159,7 @@ TEST_F(Spilling, WhatALateProcessWritesIsReadByNobody) {
     files.write(offset, 0, outputs);
     add(offset, outputs);
     writer->spill(0, 0, outputs);
-    spill.push_back({writer->writer(), RunFiles::spill_size(outputs)});
+    spill.push_back({writer->process_id(), RunFiles::spill_size(outputs)});
   }
   late.spill(0, spill[0].num_bytes, some());
   next.unspill(0, spill, {{{}}, 0, 0}, 0);
@@ -178,13 +178,13 @@ TEST_F(Spilling, OnlySpillFilesThatNoProgressSpeaksOfAreStale) {
   }
   write_file_atomically(path / "spill.txt", "somebody's");
   std::map<int64_t, TaskProgress> progress;
-  progress[0].spill = {{earlier.writer(), 1}};
-  progress[10].spill = {{earlier.writer(), 1}, {later.writer(), 1}};
+  progress[0].spill = {{earlier.process_id(), 1}};
+  progress[10].spill = {{earlier.process_id(), 1}, {later.process_id(), 1}};
   remove_stale_spills(path, progress);
-  EXPECT_TRUE(fs::exists(spill_path(path, 0, earlier.writer())));
-  EXPECT_FALSE(fs::exists(spill_path(path, 0, later.writer())));
-  EXPECT_TRUE(fs::exists(spill_path(path, 10, earlier.writer())));
-  EXPECT_TRUE(fs::exists(spill_path(path, 10, later.writer())));
+  EXPECT_TRUE(fs::exists(spill_path(path, 0, earlier.process_id())));
+  EXPECT_FALSE(fs::exists(spill_path(path, 0, later.process_id())));
+  EXPECT_TRUE(fs::exists(spill_path(path, 10, earlier.process_id())));
+  EXPECT_TRUE(fs::exists(spill_path(path, 10, later.process_id())));
   EXPECT_TRUE(fs::exists(path / "spill.txt"));
 }
 
@@ -202,9 +202,9 @@ void Spilling::expect_errors_of_damage() {
   while (outputs[0].sequence_lengths.empty()) outputs = {some_output()};
   files.spill(0, 0, outputs);
   const int64_t size_bytes = RunFiles::spill_size(outputs);
-  const fs::path file = spill_path(path, 0, files.writer());
+  const fs::path file = spill_path(path, 0, files.process_id());
   const auto spill_of = [&](int64_t num_bytes) {
-    return std::vector<SpillFile>{{files.writer(), num_bytes}};
+    return std::vector<SpillFile>{{files.process_id(), num_bytes}};
   };
   const std::string whole = read_file(file);
   ASSERT_EQ(std::ssize(whole), size_bytes);
@@ -253,7 +253,7 @@ TEST_F(Spilling, PairsThatLostSomethingAreNotFinished) {
 TEST_F(Spilling, ASpillFileThatCannotBeMadeIsOnlyThat) {
   const fs::path path = make("run");
   RunFiles files(path, 1, TokenType::kUInt16);
-  fs::create_directory(spill_path(path, 0, files.writer()));
+  fs::create_directory(spill_path(path, 0, files.process_id()));
   EXPECT_THROW(files.spill(0, 0, {some_output()}), std::system_error);
   files.sync();
 }
@@ -283,7 +283,7 @@ TEST_F(Spilling, TheLastPassesFollowNoLink) {
   }
 }
 
-TEST_F(Spilling, KnowsWhetherTheFilesAreThere) {
+TEST_F(Spilling, FilesOfAnEarlierRunAreFound) {
   const fs::path path = make("run");
   { const RunFiles files(path, 2, TokenType::kUInt16); }
   EXPECT_TRUE(RunFiles::are_there(path, 2));

@@ -11,7 +11,7 @@ namespace {
 // --max-output is a limit of an input, of which every reader knows a part.
 class MaxOutput : public ::testing::Test, protected SmallRun {};
 
-TEST_F(MaxOutput, HoldsOverAllPartsOfAnInput) {
+TEST_F(MaxOutput, MaxOutputHoldsOverAllPartsOfAnInput) {
   std::string text, compressed;
   for (uint32_t i = 0; i < 4; ++i) {
     text += lines_of_digits(i, 600'000);

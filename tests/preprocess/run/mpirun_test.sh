@@ -3,7 +3,7 @@
 # differently, or fail. Afterwards the same command goes on. WEFT_CRASH_AT holds, stops and ends ranks at named places, so that nothing
 # depends on speed.
 . "$WEFT_SOURCE_DIR/tests/preprocess/lib.sh" || exit
-for name in $(env | grep -oE '^(SLURM|OMPI|PMI|PMIX)_[A-Z0-9_]+' || true); do unset "$name"; done
+forget_launchers
 make_vocabulary
 # Streams that cannot be cut: four tasks, of which no rank is given more than its share while others are there.
 for part in 1 2 3 4; do make_corpus 3000 | sed "s/line/part $part/" | gzip >"$part.jsonl.gz"; done
@@ -16,16 +16,9 @@ SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=4 expect 2 'start them with srun --mpi=pmix
 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=4 expect 0 'wrote' "$data" preprocess "${options[@]}" --output-prefix off --ranks off
 [ ! -e nobody.work ] || fail "a rank that knows no other has begun"
 
-command -v mpirun >/dev/null || skip "mpirun (openmpi-bin) is not installed"
-mpirun --version | grep -q 'Open MPI' || skip "mpirun is not Open MPI's"
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
-export OMPI_MCA_plm=isolated OMPI_MCA_oob_tcp_if_include=lo  # this machine only: neither ssh nor a network is asked for
-export OMPI_MCA_btl=self,vader,tcp OMPI_MCA_btl_tcp_if_include=lo OMPI_MCA_pml=ob1 OMPI_MCA_mpi_yield_when_idle=1
-export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"  # what Open MPI keeps to the end is not ours
-export TMPDIR=$work                                                  # Open MPI's own files
+. "$WEFT_SOURCE_DIR/tests/preprocess/mpi.sh" || exit
 launched=
 trap '[ -z "$launched" ] || kill -9 "$launched" 2>/dev/null || true; kill -9 $(cat pid.* 2>/dev/null) 2>/dev/null || true; rm -rf "$work"' EXIT
-timeout 120 mpirun -n 3 true >mpirun.log 2>&1 </dev/null || { cat mpirun.log; skip "mpirun cannot start three processes here"; }
 
 # mpirun starts weft-data with this rank's crash points, options and folder, if it has any.
 cat >rank.sh <<'RANK'

@@ -45,7 +45,7 @@ void write_dataset(const fs::path& prefix, const std::vector<std::string>& origi
   seal_source_map(sources_path(prefix), std::ssize(origins), {"in"}, {}, has_origins);
 }
 
-TEST(SourceMapWithOrigins, GivesThemBack) {
+TEST(SourceMapWithOrigins, OriginsComeBack) {
   const TemporaryFolder folder;
   write_dataset(folder.path() / "d", {"a", "", "https://x.org/y"}, true);
   const SourceMap map(folder.path() / "d.sources");
@@ -56,7 +56,7 @@ TEST(SourceMapWithOrigins, GivesThemBack) {
   EXPECT_EQ(read_file(folder.path() / "d.sources").find("{\"inputs\""), size_t{64 + 3 * 44});
 }
 
-TEST(SourceMapWithOrigins, RefusesDamage) {
+TEST(SourceMapWithOrigins, ADamagedSourceMapIsRefused) {
   const TemporaryFolder folder(memory_folder());
   const fs::path path = folder.path() / "d.sources";
   write_dataset(folder.path() / "d", {"abc", "b"}, true);
@@ -81,7 +81,7 @@ TEST(SourceMapWithOrigins, RefusesDamage) {
   EXPECT_THROW(SourceMap{path}, std::runtime_error);
 }
 
-TEST(SourceMapWithOrigins, IsMergedWithThoseOfPartsThatHaveNone) {
+TEST(SourceMapWithOrigins, PartsWithAndWithoutOriginsAreMerged) {
   const TemporaryFolder folder;
   const auto at = [&](const char* name) { return folder.path() / name; };
   const auto merge = [&](const std::vector<fs::path>& prefixes) {
@@ -121,7 +121,7 @@ class RunWithOrigins : public ::testing::Test, protected SmallRun {
   RunWithOrigins() { config.rules.origin_key = "auto"; }
 };
 
-TEST_F(RunWithOrigins, KeepsThemForEveryDocument) {
+TEST_F(RunWithOrigins, OriginsAreKeptForEveryDocument) {
   write_input(
       "{\"text\":\"a\",\"url\":\"https://www.one.org/\"}\n"
       "{\"text\":\"\",\"meta\":{\"url\":\"https://empty.org/\"}}\n"
@@ -147,7 +147,7 @@ TEST_F(RunWithOrigins, KeepsThemForEveryDocument) {
 }
 
 // The memory of a long text is gone behind its tokens; its origin is not, wherever it stands.
-TEST_F(RunWithOrigins, KeepsThoseOfLongLines) {
+TEST_F(RunWithOrigins, OriginsOfLongLinesAreKept) {
   std::string text;
   while (text.size() < (size_t{9} << 20)) text += "some words of a long line ";
   write_input("{\"url\":\"https://front.org\",\"text\":\"" + text + "\"}\n{\"text\":\"" + text +
@@ -160,7 +160,7 @@ TEST_F(RunWithOrigins, KeepsThoseOfLongLines) {
                                                            "some words of a long line som\u2026"));
 }
 
-TEST_F(RunWithOrigins, AreKeptForEveryKey) {
+TEST_F(RunWithOrigins, OriginsAreKeptForEveryKey) {
   std::string text;
   for (int i = 0; i < 10; ++i) {
     const std::string n = std::to_string(i);
@@ -176,7 +176,7 @@ TEST_F(RunWithOrigins, AreKeptForEveryKey) {
   }
 }
 
-TEST_F(RunWithOrigins, AreAnOptionOfTheRun) {
+TEST_F(RunWithOrigins, TheOriginKeyIsAnOptionOfTheRun) {
   events.write_manifest = [](const PipelineReport& report, size_t k, const fs::path& to) {
     write_manifest(to, report, k, {});
   };

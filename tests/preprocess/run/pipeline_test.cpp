@@ -1,6 +1,9 @@
 #include "preprocess/run/pipeline.h"
 
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <fstream>
@@ -9,9 +12,7 @@
 
 #include "indexed_dataset/base/storage/file_io.h"
 #include "indexed_dataset/format/pair/reader.h"
-#include "tests/temporary_folder.h"
-#include "tests/tokenizer/load_files.h"
-#include "tokenizer/train_vocabulary.h"
+#include "tests/preprocess/small_run.h"
 
 namespace weft {
 namespace {
@@ -20,34 +21,16 @@ constexpr char kSomeText[] =
     "the quick brown fox jumps over the lazy dog; the dog barks, the fox runs over the hill 12 34 "
     "12 34\n";
 
-class Pipeline : public ::testing::Test {
+class Pipeline : public ::testing::Test, protected SmallRun {
  protected:
-  Pipeline() {
-    VocabularyTrainer trainer;
-    for (int i = 0; i < 3; ++i) trainer.add_text(kSomeText);
-    const LearnedVocabulary learned = trainer.train(300, 2);
-    write_file_atomically(path("vocab.json"), learned.vocab_json);
-    write_file_atomically(path("merges.txt"), learned.merges_txt);
-    vocabulary_ = test::load_gpt2_files(path("vocab.json"), path("merges.txt"));
-    config_.inputs = {path("in.jsonl")};
-    config_.output_prefixes = {path("out")};
-    config_.overwrite = true;
-    config_.sync_interval = std::chrono::milliseconds(5);
-  }
+  Pipeline() { config.rules.on_bad_line = OnBadLine::kStop; }
   ~Pipeline() override { set_io_fault(0, 0); }
-
-  std::string path(const std::string& name) const { return folder_.path() / name; }
-  void write_input(const std::string& text, const std::string& name = "in.jsonl") const {
-    std::ofstream(path(name), std::ios::binary) << text;
-  }
-
-  PipelineReport run() const { return run_pipeline(config_, vocabulary_, {}); }
 
   // The texts of the dataset; "" for empty documents, which are counted by the bounds.
   std::vector<std::string> documents(const std::string& name = "out") const {
-    EXPECT_TRUE(verify_dataset(path(name), vocabulary_->size()).empty());
+    EXPECT_TRUE(verify_dataset(path(name), vocabulary->size()).empty());
     const DatasetReader reader(path(name));
-    const Tokenizer tokenizer(vocabulary_);
+    const Tokenizer tokenizer(vocabulary);
     std::vector<std::string> texts;
     for (int64_t d = 0; d < reader.num_documents(); ++d) {
       texts.emplace_back();
@@ -73,10 +56,6 @@ class Pipeline : public ::testing::Test {
       EXPECT_FALSE(std::filesystem::exists(path(name))) << name;
     }
   }
-
-  TemporaryFolder folder_;
-  std::shared_ptr<const Vocabulary> vocabulary_;
-  PipelineConfig config_;
 };
 
 using ::testing::Test;
@@ -94,11 +73,11 @@ TEST_F(Pipeline, WritesOneDocumentPerLineInOrder) {
 }
 
 TEST_F(Pipeline, EndOfDocumentFollowsTextsWithTokensOnly) {
-  config_.rules.append_eod = true;
+  config.rules.append_eod = true;
   write_input("{\"text\":\"dog\"}\n{\"text\":\"\"}\n");
   run();
   EXPECT_EQ(documents(), (Texts{"dog<|endoftext|>", ""}));
-  config_.rules.empty_documents = EmptyDocuments::kSkip;
+  config.rules.empty_documents = EmptyDocuments::kSkip;
   const PipelineReport report = run();
   EXPECT_EQ(documents(), (Texts{"dog<|endoftext|>"}));
   EXPECT_EQ(report.totals.num_documents, 2);
@@ -113,18 +92,18 @@ TEST_F(Pipeline, OutputDoesNotDependOnWorkersOrChunks) {
                                std::to_string(i) + "\\ud800\"}" + (i % 3 == 0 ? "\r\n" : "\n");
   }
   write_input(input);
-  config_.rules.on_bad_line = OnBadLine::kSkip;
-  config_.rules.append_eod = true;
+  config.rules.on_bad_line = OnBadLine::kSkip;
+  config.rules.append_eod = true;
   const PipelineReport expected = run();
   const std::string bin = read_file(path("out.bin")), idx = read_file(path("out.idx"));
   EXPECT_EQ(expected.totals.bad_lines.total(), 40);
   EXPECT_EQ(expected.totals.num_replaced_surrogates, 1960);
   for (const int workers : {1, 2, 7}) {
     for (const size_t chunk_bytes : {size_t{1}, size_t{100}, size_t{4096}}) {
-      config_.num_workers = workers;
-      config_.chunk_bytes = chunk_bytes;
-      config_.task_bytes = workers == 2 ? 777 : kTaskBytes;
-      config_.max_held_bytes_per_worker = workers == 7 ? 1 : 1 << 20;
+      config.num_workers = workers;
+      config.chunk_bytes = chunk_bytes;
+      config.task_bytes = workers == 2 ? 777 : kTaskBytes;
+      config.max_held_bytes_per_worker = workers == 7 ? 1 : 1 << 20;
       const PipelineReport report = run();
       ASSERT_EQ(read_file(path("out.bin")), bin);
       ASSERT_EQ(read_file(path("out.idx")), idx);
@@ -141,8 +120,8 @@ TEST_F(Pipeline, ReadsSeveralInputsInOrderEachWithItsOwnLines) {
   write_input("{\"text\":\"a\"}", "1.jsonl");
   write_input("{\"text\":\"b\"}\nbad\n", "2.jsonl");
   write_input("", "3.jsonl");
-  config_.inputs = {path("2.jsonl"), path("3.jsonl"), path("1.jsonl"), path("2.jsonl")};
-  config_.rules.on_bad_line = OnBadLine::kSkip;
+  config.inputs = {path("2.jsonl"), path("3.jsonl"), path("1.jsonl"), path("2.jsonl")};
+  config.rules.on_bad_line = OnBadLine::kSkip;
   const PipelineReport report = run();
   EXPECT_EQ(documents(), (Texts{"b", "a", "b"}));
   ASSERT_EQ(report.shown_bad_lines.size(), 2U);
@@ -152,9 +131,9 @@ TEST_F(Pipeline, ReadsSeveralInputsInOrderEachWithItsOwnLines) {
 }
 
 TEST_F(Pipeline, WritesOneDatasetPerKeyAndNoHalfDocuments) {
-  config_.rules.json_keys = {"text", "title"};
-  config_.output_prefixes = {path("out"), path("title")};
-  config_.rules.on_bad_line = OnBadLine::kSkip;
+  config.rules.json_keys = {"text", "title"};
+  config.output_prefixes = {path("out"), path("title")};
+  config.rules.on_bad_line = OnBadLine::kSkip;
   write_input(
       "{\"title\":\"fox\",\"text\":\"dog\"}\n{\"text\":\"alone\"}\n{\"text\":\"\",\"title\":"
       "\"over\"}\n");
@@ -164,9 +143,9 @@ TEST_F(Pipeline, WritesOneDatasetPerKeyAndNoHalfDocuments) {
 }
 
 TEST_F(Pipeline, CountsBadLinesByReason) {
-  config_.rules.on_bad_line = OnBadLine::kSkip;
-  config_.rules.special_tokens = SpecialTokens::kError;
-  config_.rules.max_line_bytes = 40;
+  config.rules.on_bad_line = OnBadLine::kSkip;
+  config.rules.special_tokens = SpecialTokens::kError;
+  config.rules.max_line_bytes = 40;
   write_input(
       "{\"text\":\"good\"}\n\n{\"text\":\"\xff\"}\n{\"text\":\n[]\n{}\n{\"text\":1}\n{\"text\":\"" +
       std::string(40, 'x') +
@@ -178,7 +157,7 @@ TEST_F(Pipeline, CountsBadLinesByReason) {
             "missing key, 1 not a "
             "string, 1 line too long, 1 special token in the text)");
   EXPECT_EQ(report.shown_bad_lines.at(5).message(),
-            path("in.jsonl") +
+            path("in") +
                 ":7: (byte 45) not a string: the value of \"text\", at byte 8 of the line; it is a "
                 "number");
 }
@@ -189,9 +168,9 @@ TEST_F(Pipeline, StopNamesTheFirstBadLineAndLeavesNothing) {
   const auto offset = std::to_string(input.size());
   write_input(input + "{\"text\":\"dog\"\nbad as well\n");
   for (const size_t chunk_bytes : {size_t{50}, size_t{1} << 20}) {
-    config_.chunk_bytes = chunk_bytes;
-    config_.num_workers = 3;
-    EXPECT_EQ(error(), path("in.jsonl") + ":501: (byte " + offset +
+    config.chunk_bytes = chunk_bytes;
+    config.num_workers = 3;
+    EXPECT_EQ(error(), path("in") + ":501: (byte " + offset +
                            ") not valid JSON: expected ',' or '}', at byte 13 of the line\n  "
                            "nothing was written; repair "
                            "the line, or use --on-bad-line skip to leave bad lines out");
@@ -201,11 +180,11 @@ TEST_F(Pipeline, StopNamesTheFirstBadLineAndLeavesNothing) {
 
 TEST_F(Pipeline, StopsAtTheLimitOfBadLines) {
   write_input("bad\nbad\n{\"text\":\"dog\"}\nbad\n");
-  config_.rules.on_bad_line = OnBadLine::kSkip;
-  config_.max_bad_lines = 3;
+  config.rules.on_bad_line = OnBadLine::kSkip;
+  config.max_bad_lines = 3;
   EXPECT_EQ(error(), "");
-  config_.max_bad_lines = 2;
-  config_.output_prefixes = {path("new")};
+  config.max_bad_lines = 2;
+  config.output_prefixes = {path("new")};
   EXPECT_EQ(error(), "more bad lines than --max-bad-lines 2 allows; nothing was written");
   EXPECT_FALSE(std::filesystem::exists(path("new.idx")));
 }
@@ -215,107 +194,14 @@ TEST_F(Pipeline, SpecialTokenMeansWhatWasChosen) {
   run();
   const int64_t num_literal = DatasetReader(path("out")).num_tokens();
   EXPECT_EQ(documents(), (Texts{"dog<|endoftext|>fox"}));
-  config_.rules.special_tokens = SpecialTokens::kToken;
+  config.rules.special_tokens = SpecialTokens::kToken;
   run();
   EXPECT_EQ(documents(), (Texts{"dog<|endoftext|>fox"}));
   EXPECT_LT(DatasetReader(path("out")).num_tokens(), num_literal);
 }
 
-TEST_F(Pipeline, SkipsAHugeLineInBoundedMemory) {
-  write_input("{\"text\":\"a\"}\n{\"text\":\"" + std::string(3 << 20, 'x') +
-              "\"}\n{\"text\":\"b\"}\n");
-  config_.rules.on_bad_line = OnBadLine::kSkip;
-  config_.rules.max_line_bytes = 1 << 16;
-  config_.chunk_bytes = 1 << 12;
-  const PipelineReport report = run();
-  EXPECT_EQ(documents(), (Texts{"a", "b"}));
-  EXPECT_EQ(
-      report.shown_bad_lines.at(0).message(),
-      path("in.jsonl") + ":2: (byte 13) line too long: more than 65536 bytes (--max-line-bytes)");
-  EXPECT_EQ(report.totals.num_bytes,
-            static_cast<int64_t>(std::filesystem::file_size(path("in.jsonl"))));
-}
-
-TEST_F(Pipeline, EveryFailingCallEndsTheRunWithoutACompletePair) {
-  std::string input;
-  for (int i = 0; i < 300; ++i) input += "{\"text\":\"dog " + std::to_string(i) + "\"}\n";
-  write_input(input);
-  const int64_t before = num_io_calls();
-  run();
-  const int64_t num_calls = num_io_calls() - before;
-  ASSERT_GT(num_calls, 5);
-  for (int64_t n = 1; n <= num_calls; ++n) {
-    for (const char* name : {"out.bin", "out.idx", "out.work"}) {
-      std::filesystem::remove_all(path(name));
-    }
-    set_io_fault(n, ENOSPC);
-    try {
-      run();
-      // Only a call whose failure cannot lose data may pass.
-      EXPECT_EQ(documents().size(), 300U) << "call " << n;
-    } catch (const std::system_error& failure) {
-      EXPECT_EQ(failure.code().value(), ENOSPC) << "call " << n;
-      if (std::filesystem::exists(path("out.idx"))) {
-        EXPECT_EQ(documents().size(), 300U)
-            << "call " << n << ": an .idx means that the pair is complete";
-      }
-    }
-    set_io_fault(0, 0);
-  }
-}
-
-// Lines of many chunks, and some that share one.
-TEST_F(Pipeline, LinesMayBeLongerThanChunks) {
-  std::string input;
-  Texts expected;
-  for (int i = 0; i < 40; ++i) {
-    expected.push_back(std::string(i % 3 == 0   ? 200000
-                                   : i % 3 == 1 ? 20000
-                                                : 10,
-                                   'x') +
-                       std::to_string(i));
-    input += "{\"text\":\"" + expected.back() + "\"}\n";
-  }
-  write_input(input);
-  config_.chunk_bytes = 1 << 10;
-  for (const int workers : {1, 2, 7}) {
-    config_.num_workers = workers;
-    run();
-    EXPECT_EQ(documents(), expected);
-  }
-  write_input(input + "bad\n" + input);
-  EXPECT_EQ(error().rfind(path("in.jsonl") + ":41: ", 0), 0U) << error();
-}
-
-TEST_F(Pipeline, DatasetsOfSeveralKeysGetTheirNamesTogether) {
-  write_input("{\"text\":\"the fox\",\"title\":\"dog\"}\n");
-  config_.rules.json_keys = {"text", "title"};
-  config_.output_prefixes = {path("out"), path("title")};
-  int num_alone = 0;
-  for (int fail_at = 1; fail_at < 200; ++fail_at) {
-    for (const char* name : {"out.idx", "title.idx", "out.work"}) {
-      std::filesystem::remove_all(path(name));
-    }
-    set_io_fault(fail_at, ENOSPC);
-    bool failed = false;
-    try {
-      run();
-    } catch (const std::exception& failure) {
-      failed = true;
-      EXPECT_EQ(exit_code_for(failure), ExitCode::kNoSpace) << failure.what() << ", " << fail_at;
-    }
-    set_io_fault(0, 0);
-    if (!failed) break;
-    num_alone +=
-        std::filesystem::exists(path("out.idx")) != std::filesystem::exists(path("title.idx"));
-  }
-  // Only among the last renames (of 3 calls each) and the removal before them, which need no space.
-  EXPECT_GT(num_alone, 0);
-  EXPECT_LE(num_alone, 8);
-}
-
 TEST_F(Pipeline, InputOfBadLinesOnlyIsAnError) {
-  config_.rules.on_bad_line = OnBadLine::kSkip;
+  config.rules.on_bad_line = OnBadLine::kSkip;
   write_input("x\n\n");
   EXPECT_EQ(error(),
             "no line of the input is a document: 2 bad lines (1 blank line, 1 not valid JSON); "
@@ -326,48 +212,32 @@ TEST_F(Pipeline, InputOfBadLinesOnlyIsAnError) {
   EXPECT_TRUE(documents().empty());
 }
 
-TEST_F(Pipeline, StoppedRunGoesOnWhereItEnded) {
-  std::string input;
-  for (int i = 0; i < 3000; ++i) input += "{\"text\":\"dog " + std::to_string(i) + "\"}\n";
-  write_input(input);
-  run();
-  const std::string bin = read_file(path("out.bin")), idx = read_file(path("out.idx"));
-  const std::string sources = read_file(path("out.sources"));
-  config_.output_prefixes = {path("again")};
-  config_.overwrite = false;
-  config_.chunk_bytes = 100;
-  config_.task_bytes = 1000;
-  PipelineEvents events;
-  int num_stops = 0;
-  for (bool is_done = false; !is_done; ++num_stops) {
-    int64_t first_seen = -1;
-    bool stop = false;
-    // After 500 more documents each time.
-    events.on_progress = [&](const PipelineTotals& totals) {
-      if (first_seen < 0) first_seen = totals.num_documents;
-      stop = totals.num_documents >= first_seen + 500;
-    };
-    events.stop_requested = [&] { return stop; };
-    try {
-      EXPECT_FALSE(run_pipeline(config_, vocabulary_, events).was_there);
-      is_done = true;
-    } catch (const PipelineStopped& stopped) {
-      EXPECT_TRUE(stopped.work_is_kept);
-      EXPECT_FALSE(std::filesystem::exists(path("again.idx")));
-      ASSERT_LT(num_stops, 30);
-    }
-  }
-  EXPECT_GE(num_stops, 2);
-  EXPECT_EQ(read_file(path("again.bin")), bin);
-  EXPECT_EQ(read_file(path("again.idx")), idx);
-  EXPECT_EQ(read_file(path("again.sources")), sources);
-  EXPECT_FALSE(std::filesystem::exists(path("again.work")));
+// The stop is that of the caller of run_pipeline(), not of the process.
+TEST_F(Pipeline, StopsWhileAServerDoesNotAnswer) {
+  const int server = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* const at = reinterpret_cast<sockaddr*>(&address);
+  ASSERT_EQ(::bind(server, at, size), 0);
+  ASSERT_EQ(::listen(server, 8), 0);
+  ASSERT_EQ(::getsockname(server, at, &size), 0);
+  config.inputs = {"http://127.0.0.1:" + std::to_string(ntohs(address.sin_port)) + "/in"};
+  config.allow_http = true;
+  const auto begin = std::chrono::steady_clock::now();
+  events.stop_requested = [begin] {
+    return std::chrono::steady_clock::now() - begin > std::chrono::milliseconds(200);
+  };
+  EXPECT_THROW(run(), PipelineStopped);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+  ::close(server);
 }
 
 TEST_F(Pipeline, CorruptInputIsAnErrorUnderEveryPolicy) {
   write_input("\x28\xB5\x2F\xFD this is no zstd frame at all");
-  config_.rules.on_bad_line = OnBadLine::kSkip;
-  EXPECT_EQ(error().rfind(path("in.jsonl") + ": zstd data, compressed byte ", 0), 0U) << error();
+  config.rules.on_bad_line = OnBadLine::kSkip;
+  EXPECT_EQ(error().rfind(path("in") + ": zstd data, compressed byte ", 0), 0U) << error();
   expect_no_output();
 }
 

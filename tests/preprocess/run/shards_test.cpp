@@ -67,7 +67,7 @@ class Shards : public ::testing::Test, protected SmallRun {
   }
 };
 
-TEST_F(Shards, MergedAreTheWholeForEveryFormat) {
+TEST_F(Shards, MergedShardsAreTheWholeForEveryFormat) {
   std::string plain;
   for (const std::string& text : texts(3)) plain += text;
   write_input(zstd_frames(1), "a.zst");
@@ -105,7 +105,7 @@ TEST_F(Shards, MergedAreTheWholeForEveryFormat) {
   }
 }
 
-TEST_F(Shards, OfACompressedInputHaveNoSourcesWhenThePartBeforeIsMissing) {
+TEST_F(Shards, ShardsOfACompressedInputHaveNoSourcesWithoutThePartBefore) {
   write_input(zstd_frames(1));
   run_shards();
   const std::vector<std::vector<std::string>> wrong = {
@@ -121,7 +121,7 @@ TEST_F(Shards, OfACompressedInputHaveNoSourcesWhenThePartBeforeIsMissing) {
   EXPECT_TRUE(read_file(path("merged.sources")) == read_file(path("twice.sources")));
 }
 
-TEST_F(Shards, OfAPlainInputCountFromItsBegin) {
+TEST_F(Shards, ShardsOfAPlainInputCountFromItsBegin) {
   std::string plain;
   for (const std::string& text : texts(3)) plain += text;
   write_input(plain);
@@ -201,7 +201,7 @@ TEST_F(Shards, BadLinesOfAPartThatBeginsWithinAnInputAreSaidToCountFromThere) {
   EXPECT_THAT(run().shown_bad_lines.at(0).message(), HasSubstr(path("a") + ":1: (byte 0) "));
 }
 
-TEST_F(Shards, MergedInOrderHaveTheInputsOfTheWholeInTheirManifest) {
+TEST_F(Shards, MergedShardsHaveTheInputsOfTheWholeInTheirManifest) {
   events.write_manifest = [this](const PipelineReport& report, size_t k,
                                  const std::filesystem::path& to) {
     ManifestOrigin origin;

@@ -34,7 +34,7 @@ WorkPlan plan_of(const std::string& format, int64_t num_bytes) {
   return plan;
 }
 
-TEST(SpaceNeed, FollowsTheStatedRule) {
+TEST(SpaceNeed, SpaceNeedFollowsTheStatedRule) {
   const auto need = [](const std::string& format, TokenType type, bool has_origins = false) {
     return estimated_output_bytes(plan_of(format, 7'000'000), type, has_origins);
   };
@@ -52,7 +52,7 @@ TEST(SpaceNeed, FollowsTheStatedRule) {
             int64_t{1} << 62);
 }
 
-TEST(SpaceNeed, IsComparedWithWhatIsFree) {
+TEST(SpaceNeed, SpaceNeedIsComparedWithWhatIsFree) {
   const TemporaryFolder folder;
   const auto work = folder.path() / "x.work";
   const int64_t too_much = int64_t{1} << 62;

@@ -7,26 +7,10 @@
 #include <random>
 #include <string>
 
+#include "tests/preprocess/compressed/byte_sources.h"
+
 namespace weft {
 namespace {
-
-// Hands a text out in pieces of a fixed size.
-class PieceSource final : public ByteSource {
- public:
-  PieceSource(std::string text, size_t piece_bytes)
-      : text_(std::move(text)), piece_bytes_(piece_bytes) {}
-  size_t read(char* data, size_t size_bytes) override {
-    const size_t got = std::min({size_bytes, piece_bytes_, text_.size() - position_});
-    text_.copy(data, got, position_);
-    position_ += got;
-    return got;
-  }
-  int64_t num_bytes_taken() const override { return static_cast<int64_t>(position_); }
-
- private:
-  std::string text_;
-  size_t piece_bytes_, position_ = 0;
-};
 
 struct Line {
   int64_t offset_bytes;
@@ -56,7 +40,7 @@ std::vector<Line> simple_lines(const std::string& text, size_t max_line_bytes) {
 
 std::vector<Line> chunked_lines(const std::string& text, size_t piece, size_t chunk_bytes,
                                 size_t max_line_bytes) {
-  PieceSource source(text, piece);
+  StringSource source(text, piece);
   LineChunker chunker(source, chunk_bytes, max_line_bytes);
   std::vector<Line> lines;
   LineChunk chunk;
@@ -76,13 +60,13 @@ std::vector<Line> chunked_lines(const std::string& text, size_t piece, size_t ch
   return lines;
 }
 
-TEST(LineChunks, EndLinesAsPythonDoes) {
+TEST(LineChunks, LinesEndAsInPython) {
   const std::vector<Line> expected = {{0, "a"}, {2, "b"}, {5, ""}, {6, "c"}, {8, ""}, {9, "d"}};
   EXPECT_EQ(chunked_lines("a\nb\r\n\nc\r\rd", 100, 100, 100), expected);
   EXPECT_TRUE(chunked_lines("", 1, 1, 1).empty());
 }
 
-TEST(LineChunks, DoNotDependOnChunksOrReads) {
+TEST(LineChunks, LinesDoNotDependOnChunksOrReads) {
   std::mt19937 random(20261120);
   for (int round = 0; round < 3000; ++round) {
     std::string text;
@@ -101,7 +85,7 @@ TEST(LineChunks, DoNotDependOnChunksOrReads) {
 
 std::vector<int64_t> chunk_begins(const std::string& text, size_t begin, size_t piece,
                                   size_t chunk_bytes, size_t max_line_bytes) {
-  PieceSource source(text.substr(begin), piece);
+  StringSource source(text.substr(begin), piece);
   LineChunker chunker(source, chunk_bytes, max_line_bytes, static_cast<int64_t>(begin));
   std::vector<int64_t> begins;
   for (LineChunk chunk; chunker.next(chunk);) begins.push_back(chunk.offset_bytes);
@@ -109,7 +93,7 @@ std::vector<int64_t> chunk_begins(const std::string& text, size_t begin, size_t 
 }
 
 // Lines that are longer than a chunk leave more than a chunk behind.
-TEST(LineChunks, AreTheSameForWhoGoesOnAtOne) {
+TEST(LineChunks, ReaderThatBeginsAtAChunkMakesTheSameChunks) {
   std::mt19937 random(20261122);
   for (int round = 0; round < 3000; ++round) {
     std::string text;
@@ -131,8 +115,8 @@ TEST(LineChunks, AreTheSameForWhoGoesOnAtOne) {
   }
 }
 
-TEST(LineChunks, HoldALineOverTheLimitOnlyInPart) {
-  PieceSource source(std::string(1 << 22, 'x') + "\nend\n", 1 << 16);
+TEST(LineChunks, LineOverTheLimitIsHeldOnlyInPart) {
+  StringSource source(std::string(1 << 22, 'x') + "\nend\n", 1 << 16);
   LineChunker chunker(source, 1 << 12, 1 << 14);
   LineChunk chunk;
   ASSERT_TRUE(chunker.next(chunk));

@@ -14,28 +14,12 @@
 #include "indexed_dataset/base/process/exit_code.h"
 #include "preprocess/inputs/work_plan.h"
 #include "preprocess/rank/task_reader.h"
+#include "tests/preprocess/compressed/byte_sources.h"
 #include "tests/preprocess/compressed/compressors.h"
 #include "tests/temporary_folder.h"
 
 namespace weft {
 namespace {
-
-// Gives at most `step` bytes a read.
-class Text final : public ByteSource {
- public:
-  Text(std::string text, size_t step) : text_(std::move(text)), step_(step) {}
-  size_t read(char* data, size_t size_bytes) override {
-    const size_t count = std::min({size_bytes, step_, text_.size() - position_});
-    std::copy_n(text_.data() + position_, count, data);
-    position_ += count;
-    return count;
-  }
-  int64_t num_bytes_taken() const override { return static_cast<int64_t>(position_); }
-
- private:
-  std::string text_;
-  size_t step_, position_ = 0;
-};
 
 struct Line {
   size_t begin, end;  // its line end included
@@ -71,20 +55,13 @@ Line owned(const std::vector<Line>& lines, size_t begin, size_t end) {
   return all;
 }
 
-std::string read_all(ByteSource& source, size_t size_bytes) {
-  std::string text, block(size_bytes, '\0');
-  while (const size_t got = source.read(block.data(), size_bytes)) text.append(block, 0, got);
-  EXPECT_EQ(source.read(block.data(), size_bytes), 0U);
-  return text;
-}
-
 void check_range(const std::string& text, size_t begin, size_t end, size_t step, size_t read_size) {
   const Line want = owned(lines_of(text), begin, end);
   OwnedLines::OpenRest open_rest;
   if (end < text.size()) {
-    open_rest = [&] { return std::make_unique<Text>(text.substr(end), step); };
+    open_rest = [&] { return std::make_unique<StringSource>(text.substr(end), step); };
   }
-  OwnedLines lines(std::make_unique<Text>(text.substr(begin, end - begin), step), open_rest,
+  OwnedLines lines(std::make_unique<StringSource>(text.substr(begin, end - begin), step), open_rest,
                    begin == 0);
   ASSERT_EQ(read_all(lines, read_size), text.substr(want.begin, want.end - want.begin))
       << "range " << begin << " to " << end << ", steps of " << step << ", reads of " << read_size;
@@ -95,7 +72,7 @@ void check_range(const std::string& text, size_t begin, size_t end, size_t step,
 }
 
 // Every text of few letters, every range, every size of reads: nothing is left to chance here.
-TEST(OwnedLines, AllShortTexts) {
+TEST(OwnedLines, RangesOfAllShortTextsMakeTheWhole) {
   constexpr char kLetters[] = {'a', '\n', '\r'};
   for (size_t length = 1; length <= 6; ++length) {
     size_t count = 1;
@@ -218,25 +195,6 @@ TEST_F(TaskReading, CompressedFilesFromAnyPlace) {
     write_input(bytes);
     EXPECT_EQ(read_tasks(1, 100'000, &random), text);
     EXPECT_EQ(read_tasks(1, 300'000, nullptr), text);
-  }
-}
-
-TEST_F(TaskReading, FramesAndBlocksWithWindowsOfOtherSizes) {
-  std::mt19937 random(7);
-  std::string text, frames, blocks, unknown;
-  for (const int log : {10, 11, 14, 12, 17, 20}) {
-    const std::string part = random_text(random, 400'000, 2'000);
-    text += part;
-    frames += zstd_of_unknown_size(part, true, log);
-    XzOptions options{.claimed_dictionary_bytes = uint32_t{1} << std::max(log, 16)};
-    blocks += xz_blocks({part}, options);
-    options.block_sizes_in_headers = false;
-    unknown += xz_blocks({part}, options);
-  }
-  for (const std::string& bytes : {frames, blocks, unknown}) {
-    write_input(bytes);
-    EXPECT_EQ(read_tasks(1 << 30, 100'000, nullptr), text);
-    EXPECT_EQ(read_tasks(1, 30'000, &random), text);
   }
 }
 

@@ -65,7 +65,7 @@ int64_t num_right_bytes(ByteSource& source, std::string* error = nullptr) {
   return position;
 }
 
-TEST(ReadAhead, GivesTheSameBytes) {
+TEST(ReadAhead, ReadAheadGivesTheSameBytes) {
   const int64_t buffer_bytes = ReadAheadSource::kBufferBytes;
   for (const int64_t size : {int64_t{0}, int64_t{1}, buffer_bytes - 1, buffer_bytes,
                              4 * buffer_bytes, 11 * buffer_bytes + 12345}) {
@@ -88,7 +88,7 @@ TEST(ReadAhead, AnErrorComesAfterTheBytesBeforeItAndStays) {
   }
 }
 
-TEST(ReadAhead, CanBeLeftAtAnyTime) {
+TEST(ReadAhead, ReadAheadCanBeLeftAtAnyTime) {
   for (const auto end : {MadeUpSource::End::kEnds, MadeUpSource::End::kWaits}) {
     for (const int64_t size : {0, 1000, 20 << 20}) {
       ReadAheadSource source(std::make_unique<MadeUpSource>(size, end));
@@ -117,7 +117,7 @@ TEST(ReadAhead, ASilentPipeDoesNotKeepItAlive) {
   ::close(ends[1]);
 }
 
-TEST(ReadAhead, DamageAndLimitsComeOutOfIt) {
+TEST(ReadAhead, DamageAndLimitsComeOutOfReadAhead) {
   const TemporaryFolder folder;
   const std::string path = folder.path() / "x";
   std::atomic<bool> cancelled{false};

@@ -1,15 +1,34 @@
 // UrlSource with a ring far smaller than the file, against bad_http_server.py.
 #include "preprocess/web/url_source.h"
 
+#include <curl/curl.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdarg>
 #include <optional>
 #include <random>
 
 #include "indexed_dataset/base/process/exit_code.h"
 #include "tests/preprocess/web/bad_http_server.h"
 #include "tests/temporary_folder.h"
+
+namespace {
+CURLoption unknown_option = CURLOPT_LASTENTRY;  // which this libcurl "does not know"
+}  // namespace
+
+// Stands before curl_easy_setopt() (ld --wrap). Every argument of it is a long or a pointer.
+extern "C" {
+CURLcode __real_curl_easy_setopt(CURL* curl, CURLoption option, ...);
+CURLcode __wrap_curl_easy_setopt(CURL* curl, CURLoption option, ...) {
+  va_list arguments;
+  va_start(arguments, option);
+  void* const value = va_arg(arguments, void*);
+  va_end(arguments);
+  return option == unknown_option ? CURLE_UNKNOWN_OPTION
+                                  : __real_curl_easy_setopt(curl, option, value);
+}
+}
 
 namespace weft {
 namespace {
@@ -102,6 +121,18 @@ TEST_F(UrlSourceTest, NeverMixesTwoFiles) {
   // A cut that nothing proves to be continued rightly.
   EXPECT_THROW(read_all("novalidator", 0), NetworkError);
   EXPECT_THROW(read_all("missing", 0), NetworkError);
+}
+
+// An older libcurl would follow a redirect to http without a word.
+TEST_F(UrlSourceTest, NothingIsFetchedByALibcurlThatDoesNotKnowARule) {
+  for (const CURLoption option : {CURLOPT_PROTOCOLS_STR, CURLOPT_REDIR_PROTOCOLS_STR,
+                                  CURLOPT_MAXREDIRS, CURLOPT_LOW_SPEED_LIMIT}) {
+    unknown_option = option;
+    EXPECT_THROW(read_all("plain", 0), std::logic_error) << option;
+    EXPECT_EQ(server_->requests(), "") << option;
+  }
+  unknown_option = CURLOPT_LASTENTRY;
+  EXPECT_TRUE(read_all("plain", 0) == whole_);
 }
 
 TEST_F(UrlSourceTest, AReaderThatStopsDoesNotWait) {

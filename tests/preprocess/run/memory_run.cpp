@@ -1,4 +1,4 @@
-#include "tests/faults/memory_run.h"
+#include "tests/preprocess/run/memory_run.h"
 
 #include <fcntl.h>
 #include <spawn.h>

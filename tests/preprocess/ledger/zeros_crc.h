@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-#include "preprocess/documents/written_checksums.h"
+#include "preprocess/documents/batch.h"
 
 namespace weft {
 

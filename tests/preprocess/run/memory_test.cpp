@@ -11,8 +11,8 @@
 #include <ostream>
 
 #include "indexed_dataset/base/storage/file_io.h"
-#include "tests/faults/memory_run.h"
 #include "tests/preprocess/compressed/compressors.h"
+#include "tests/preprocess/run/memory_run.h"
 
 namespace weft {
 namespace {
@@ -76,19 +76,19 @@ class Memory : public MemoryRun {
   }
 };
 
-TEST_F(Memory, OfOrdinaryLines) {
+TEST_F(Memory, OrdinaryLinesStayWithinTheBound) {
   write_lines("ordinary", 20'000, 1'000);
   expect_bounded("ordinary", 1);
   expect_bounded("ordinary", 4);
 }
 
-TEST_F(Memory, OfManyLinesOf10MiB) {
+TEST_F(Memory, ManyLinesOf10MiBStayWithinTheBound) {
   write_lines("lines of 10 MiB", 10, size_t{10} << 20);
   expect_bounded("lines of 10 MiB", 4, 0, 256 + 4 * kLineMultiple * 10);
 }
 
 // Each worker may have a long line.
-TEST_F(Memory, OfLongLinesSideBySide) {
+TEST_F(Memory, LongLinesSideBySideStayWithinTheBound) {
   constexpr int kNumFiles = 2;
   write_line("line", "7351946028164", kLineBytes);
   write_file_atomically(path("in0"), gzip(read_file(path("line"))));
@@ -100,7 +100,7 @@ TEST_F(Memory, OfLongLinesSideBySide) {
   EXPECT_LE(end.peak_mib, 256 + kNumFiles * (64 + kLineMultiple * int64_t{WEFT_MEMORY_LINE_MIB}));
 }
 
-TEST_F(Memory, OfBombs) {
+TEST_F(Memory, BombsStayWithinTheBound) {
   for (const char* format : {"gzip", "xz", "zstd", "bzip2"}) {
     const std::string name = std::string("bomb of ") + format;
     const std::string part = compressed_zeros(format, 20 * kMiB);
@@ -112,7 +112,7 @@ TEST_F(Memory, OfBombs) {
 }
 
 // As many files as workers, each of which has a large window and fills it.
-TEST_F(Memory, OfLargeWindows) {
+TEST_F(Memory, LargeWindowsStayWithinTheBound) {
   constexpr int kNumFiles = 4;
   const std::string member = random_characters("etaoin shrdlu", 10'000);
   std::ofstream file(path("lines"), std::ios::binary);
@@ -191,7 +191,7 @@ INSTANTIATE_TEST_SUITE_P(More, MemoryOfLongLines, ::testing::ValuesIn(kMoreKinds
 #endif
 
 // Inputs that are no long lines, in half of the memory: the bound's other half is for such lines.
-TEST_F(Memory, OfAnyInputFitsAControlGroup) {
+TEST_F(Memory, AnyInputFitsAControlGroup) {
   if (is_in_memory(folder_.path())) GTEST_SKIP() << folder_.path() << " is in memory itself";
   write_lines("ordinary", 10'000, 1'000);
   std::ifstream file(path("ordinary"), std::ios::binary);
