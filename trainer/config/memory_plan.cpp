@@ -17,8 +17,6 @@ Memory memory_of(MemoryClass memory_class) {
   return memory_class == MemoryClass::kPinnedHost ? Memory::kPinnedHost : Memory::kDevice;
 }
 
-double to_mib(int64_t num_bytes) { return static_cast<double>(num_bytes) / (1 << 20); }
-
 // Returns the name of a buffer without the number of its layer and slot: "slot 1 layer 12 qkv" is
 // "qkv".
 std::string kind_of(const std::string& name) {

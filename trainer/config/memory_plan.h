@@ -24,6 +24,9 @@ enum class MemoryClass {
 constexpr int kNumMemoryClasses = 9;
 const char* name_of(MemoryClass memory_class);
 
+constexpr double to_mib(int64_t num_bytes) { return static_cast<double>(num_bytes) / (1 << 20); }
+constexpr double to_gib(int64_t num_bytes) { return static_cast<double>(num_bytes) / (1 << 30); }
+
 class MemoryPlan {
  public:
   struct Buffer {

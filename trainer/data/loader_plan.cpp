@@ -4,14 +4,15 @@
 
 #include <algorithm>
 
+#include "trainer/config/memory_plan.h"
+
 namespace weft {
 
 std::string LoaderPlan::to_string() const {
-  const auto mib = [](int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
   return fmt::format(
       " > slots of the data loaders: {:.2f} MiB of pinned host memory (train {:.2f}, validation {:.2f}, "
       "test {:.2f})\n",
-      mib(num_bytes()), mib(train_bytes), mib(valid_bytes), mib(test_bytes));
+      to_mib(num_bytes()), to_mib(train_bytes), to_mib(valid_bytes), to_mib(test_bytes));
 }
 
 LoaderPlan plan_loaders(const Config& config, int64_t largest_global_batch_size,

@@ -94,8 +94,6 @@ std::string schedule_table(const Config& config, const BatchSchedule& schedule) 
   return text;
 }
 
-double mib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
-
 std::string stage_table(const std::deque<PlannedStage>& stages, const Topology& topology) {
   constexpr MemoryClass kShown[] = {MemoryClass::kParameters, MemoryClass::kGradients,
                                     MemoryClass::kOptimizer, MemoryClass::kActivations,
@@ -109,8 +107,8 @@ std::string stage_table(const std::deque<PlannedStage>& stages, const Topology& 
     const MemoryPlan& plan = stages[stage].plan();
     text += fmt::format("    {:5d}", stage);
     for (const MemoryClass shown : kShown)
-      text += fmt::format(" {:12.2f}", mib(plan.class_bytes(shown)));
-    text += fmt::format(" {:12.2f}\n", mib(plan.device_bytes()));
+      text += fmt::format(" {:12.2f}", to_mib(plan.class_bytes(shown)));
+    text += fmt::format(" {:12.2f}\n", to_mib(plan.device_bytes()));
   }
   return text;
 }
@@ -143,7 +141,7 @@ std::string exchange_line(const Config& config, const ModelShape& shape, const T
   const int64_t num_parts = is_shared && elements % topology.tp_size == 0 ? topology.tp_size : 1;
   std::string text = fmt::format(
       " > each rank sends {:.2f} MiB of a micro-batch to the next stage, and receives as much back",
-      mib(elements / num_parts * size_bytes(shape.residual_dtype())));
+      to_mib(elements / num_parts * size_bytes(shape.residual_dtype())));
   if (num_parts > 1)
     text += fmt::format(
         ": one of {} parts, which {}", num_parts,

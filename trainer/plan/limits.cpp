@@ -28,8 +28,6 @@ constexpr int64_t kStackBytes = 8 * kMiB;
 // Libraries, file maps and small allocations that come after the check.
 constexpr int64_t kOtherBytes = 64 * kMiB;
 
-double gib(int64_t bytes) { return static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0); }
-
 // Returns the bytes that the process may still map, or the largest number where there is no limit.
 int64_t address_space_left() {
   rlimit limit{};
@@ -46,13 +44,13 @@ void check_host_memory(int64_t plan_bytes, const HostNeeds& needs, int64_t free_
     throw LimitExceeded(fmt::format(
         "the slots of the data loaders need {:.2f} GiB of host memory, which has {:.2f} GiB free; lower "
         "--global-batch-size or --seq-length, or name fewer groups for validation and test",
-        gib(needs.slot_bytes), gib(free_bytes)));
+        to_gib(needs.slot_bytes), to_gib(free_bytes)));
   }
   if (needs.index_bytes > free_bytes) {
     throw LimitExceeded(fmt::format(
         "the index of the samples needs {:.2f} GiB of host memory, which has {:.2f} GiB "
         "free; lower --train-iters or --train-samples, or --eval-iters",
-        gib(needs.index_bytes), gib(free_bytes)));
+        to_gib(needs.index_bytes), to_gib(free_bytes)));
   }
   const int64_t address_needed = memory_needed + omp_get_max_threads() * kBlasBufferBytes +
                                  needs.num_loader_threads * kStackBytes + kOtherBytes;
@@ -62,7 +60,7 @@ void check_host_memory(int64_t plan_bytes, const HostNeeds& needs, int64_t free_
       fmt::format("this run needs {:.2f} GiB of address space, and the process may have {:.2f} GiB "
                   "more (ulimit -v); raise the limit, or lower --micro-batch-size, the model or "
                   "OMP_NUM_THREADS",
-                  gib(address_needed), gib(std::max<int64_t>(left, 0))));
+                  to_gib(address_needed), to_gib(std::max<int64_t>(left, 0))));
 }
 
 }  // namespace
@@ -92,7 +90,7 @@ void check_device_memory(int64_t needed_bytes, int64_t free_bytes, const std::st
   throw LimitExceeded(
       fmt::format("this run needs {:.2f} GiB on {}, which has {:.2f} GiB free; {} (--dry-run shows "
                   "the plan)",
-                  gib(needed_bytes), device, gib(free_bytes), advice(free_bytes)));
+                  to_gib(needed_bytes), device, to_gib(free_bytes), advice(free_bytes)));
 }
 
 void check_snapshot_memory(int64_t needed_bytes, int64_t free_bytes, const std::string& host) {
@@ -100,7 +98,7 @@ void check_snapshot_memory(int64_t needed_bytes, int64_t free_bytes, const std::
   throw LimitExceeded(fmt::format(
       "--async-save needs {:.2f} GiB of memory on {} for the copies that its ranks write, and "
       "{:.2f} GiB are free; leave --async-save out, or spread the ranks over more hosts",
-      gib(needed_bytes), host, gib(std::max<int64_t>(free_bytes, 0))));
+      to_gib(needed_bytes), host, to_gib(std::max<int64_t>(free_bytes, 0))));
 }
 
 void check_memory(const MemoryPlan& plan, const Backend& backend, const HostNeeds& needs,
@@ -134,7 +132,7 @@ void check_host_share(int64_t needed_bytes, int64_t share_bytes, const std::stri
       "each rank needs {:.2f} GiB of its host's memory, and host_memory_mib of --device-profile {} says "
       "{:.2f} GiB; lower --micro-batch-size or the model, or leave out --optimizer-offload or "
       "--async-save if they are given",
-      gib(needed_bytes), profile, gib(share_bytes)));
+      to_gib(needed_bytes), profile, to_gib(share_bytes)));
 }
 
 void check_memory_of_host(int64_t num_ranks, int64_t needed_bytes, int64_t free_bytes,
@@ -144,7 +142,7 @@ void check_memory_of_host(int64_t num_ranks, int64_t needed_bytes, int64_t free_
       "the {} ranks on {} need {:.2f} GiB of its memory together, and {:.2f} GiB are free; lower "
       "--micro-batch-size or the model, leave out --optimizer-offload if it is given, or start fewer ranks "
       "on a host",
-      num_ranks, host, gib(needed_bytes), gib(free_bytes)));
+      num_ranks, host, to_gib(needed_bytes), to_gib(free_bytes)));
 }
 
 void check_memory_of_hosts(HostGroup& ranks, int64_t needed_bytes, int64_t free_bytes) {

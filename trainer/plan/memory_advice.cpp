@@ -13,8 +13,6 @@ namespace weft {
 
 namespace {
 
-double gib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
-
 // A set of flags that a run could add.
 struct Change {
   std::string flags;
@@ -104,7 +102,7 @@ std::string advice_of_ranks(const Config& config, const RankBytes& free,
           "--pipeline-model-parallel-size {} on {} ranks ({:.2f} GiB)",
           changed.shares_sequence() ? ", --sequence-parallel" : "",
           has_own_stages ? ", and equal stages that are not interleaved," : "", tp_size, pp_size,
-          changed.world_size, gib(bytes));
+          changed.world_size, to_gib(bytes));
     }
   }
   return "";
@@ -137,11 +135,11 @@ OffloadAdvice advice_of_offload(const Config& config, const RankBytes& free,
               .obstacle = fmt::format(
                   "; --optimizer-offload would take {:.2f} GiB of the host's memory for each rank, "
                   "and {:.2f} GiB are free",
-                  gib(bytes.host), gib(std::max<int64_t>(free.host, 0)))};
+                  to_gib(bytes.host), to_gib(std::max<int64_t>(free.host, 0)))};
     }
     return {.flags = fmt::format("{}--optimizer-offload ({:.2f} GiB, and {:.2f} GiB of the host's "
                                  "memory for each rank)",
-                                 flags, gib(bytes.device), gib(bytes.host)),
+                                 flags, to_gib(bytes.device), to_gib(bytes.host)),
             .obstacle = {}};
   }
   return {};
@@ -171,7 +169,7 @@ std::string memory_advice(const Config& config, const RankBytes& free_bytes,
       const int64_t bytes = plan_rank(changed).device;
       if (bytes >= present || bytes > free_bytes.device) continue;
       fitting.push_back(set);
-      advice.push_back(fmt::format("{} ({:.2f} GiB)", flags, gib(bytes)));
+      advice.push_back(fmt::format("{} ({:.2f} GiB)", flags, to_gib(bytes)));
     }
   }
   if (advice.empty()) {

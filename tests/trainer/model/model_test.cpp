@@ -153,14 +153,6 @@ TEST(ModelGradients, MatchFiniteDifferencesWithDocuments) {
   }
 }
 
-TEST(ModelGradients, MatchFiniteDifferencesWithRecomputedLayers) {
-  TrainerOptions options = small_options_with_dropout();
-  options.recompute = {.method = RecomputeOptions::Method::kUniform, .num_layers = 1};
-  check_gradients(options);
-  options.recompute = {.norms = true, .mlp = true};
-  check_gradients(options);
-}
-
 // The tests of recomputation over many ranks are in step/recompute_test.cpp; this one runs on a
 // GPU, too, where a product of 256 terms computes GELU by other kernels than shorter ones.
 TEST(Model, RecomputedLayersHaveTheBitsOfKeptOnes) {
@@ -235,12 +227,6 @@ TEST(Model, LogitsInChunksChangeRoundingOnly) {
       EXPECT_NEAR(chunks->result().loss, whole->result().loss, is_whole ? 0 : tolerance * loss);
     }
   }
-}
-
-TEST(ModelGradients, MatchFiniteDifferencesWithLogitsInChunks) {
-  TrainerOptions options = small_options_with_dropout();
-  options.logits_chunk = 8;
-  check_gradients(options);
 }
 
 // Keeps the gradients of queries, keys and values that attention's backward makes.
