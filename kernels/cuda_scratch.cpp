@@ -76,20 +76,27 @@ int64_t scratch_bytes(const Quantize& op, int) {
 }
 
 int64_t scratch_bytes(const AttentionForward& op, int) {
-  const int64_t T = op.qkv.shape(1), H = op.qkv.shape(2), D = op.qkv.shape(4);
-  return has_flash_attention(D) ? 0 : unfused_scratch(T, H, D, op.qkv.dtype()).num_bytes;
+  const HeadVectors& q = op.qkv.q;
+  return has_flash_attention(q.D, q.dtype) ? 0 : unfused_scratch(op.qkv).num_bytes;
+}
+
+int64_t head_gradients_bytes(const Qkv& qkv) {
+  const HeadVectors &q = qkv.q, &k = qkv.k;
+  return k.H == q.H ? 0 : round_up(2 * k.num_bytes() / k.H * q.H);
 }
 
 // Where the kernels leave no sums for the gradient of the bias, a pass over dqkv makes them.
 int64_t scratch_bytes(const AttentionBackward& op, int num_multiprocessors) {
-  const int64_t B = op.qkv.shape(0), T = op.qkv.shape(1), H = op.qkv.shape(2), D = op.qkv.shape(4);
+  const HeadVectors& q = op.qkv.q;
+  const int64_t B = q.B, T = q.T, H = q.H, D = q.D;
   const bool sums_bias = !op.dqkv_bias.empty();
   const int64_t bias = sums_bias ? dqkv_row_bytes(H, D) + column_sums_scratch_bytes(
                                                               B * T, H * 3 * D, num_multiprocessors)
                                  : 0;
-  return std::max(bias, has_flash_attention(D)
+  return head_gradients_bytes(op.qkv) +
+         std::max(bias, has_flash_attention(D, q.dtype)
                             ? flash_backward_bytes(B, T, H, D, sums_bias)
-                            : unfused_scratch(T, H, D, op.qkv.dtype()).num_bytes);
+                            : unfused_scratch(op.qkv).num_bytes);
 }
 
 int64_t scratch_bytes(const Sum&, int) { return kSumScratchBytes; }

@@ -10,15 +10,16 @@
 #include <cstdint>
 
 #include "kernels/numbers/philox.h"
+#include "kernels/numbers/tensor.h"
 
 namespace weft {
 
-// The head sizes of flash attention on CUDA: multiples of 8 up to the largest. For others attention
-// keeps scores of some queries and heads in memory there (kernels/unfused_attention.h), which is
-// slower.
+// Flash attention on CUDA is for 16 bits, and for head sizes that are multiples of 8 up to the
+// largest. For others, and in fp32, attention keeps scores of some queries and heads in memory
+// there (kernels/unfused_attention.h), which is slower.
 constexpr int64_t kMaxFlashHeadSize = 160;
-constexpr bool has_flash_attention(int64_t D) {
-  return D > 0 && D % 8 == 0 && D <= kMaxFlashHeadSize;
+constexpr bool has_flash_attention(int64_t D, DType x) {
+  return x != DType::kFloat32 && D > 0 && D % 8 == 0 && D <= kMaxFlashHeadSize;
 }
 
 // Returns the columns of the tile that holds a head of size D (has_flash_attention).

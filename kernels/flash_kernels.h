@@ -3,13 +3,10 @@
 
 #include <string>
 
-#include "kernels/numbers/tensor.h"
-
 namespace weft {
 
-// Names the kernels that attention of a head size with has_flash_attention() runs in models of type
-// `x`, and where a Hopper GPU does not run its own, why. Throws as the first call of attention
-// would.
-std::string flash_kernels(DType x);
+// Names the kernels that attention with has_flash_attention() runs, and where a Hopper GPU does not
+// run its own, why. Throws as the first call of attention would.
+std::string flash_kernels();
 
 }  // namespace weft

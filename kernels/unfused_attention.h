@@ -1,5 +1,4 @@
-// The scratch of attention on CUDA for head sizes that have no flash attention
-// (has_flash_attention).
+// The scratch of attention on CUDA where there is no flash attention (has_flash_attention).
 //
 // The scores of a block are in memory: those of some queries and of some heads of one sample, with
 // all keys that the queries see. So the memory is bounded whatever the batch is. A block has so
@@ -9,7 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "kernels/numbers/tensor.h"
+#include "kernels/operations/attention.h"
 
 namespace weft {
 
@@ -32,27 +31,36 @@ struct UnfusedScratch {
   int64_t num_queries = 0, num_heads = 0;  // of a block, the largest
   int64_t num_keys = 0, columns = 0;
   bool packs_heads = false;  // products read copies of queries, keys and values with padded rows
+                             // and a key for each query
   // Each of these is the memory of one head. Scores have their gradients beside them, in as much
   // again.
   int64_t scores_bytes = 0;
-  int64_t sums_bytes = 0;    // three times (T,columns) fp32: gradients, or outputs before rounding
-  int64_t packed_bytes = 0;  // four times (T,columns) x: query, key, value, gradient of the output
+  int64_t sums_bytes = 0;    // (Tq+2*Tk,columns) fp32: gradients, or outputs before rounding
+  int64_t packed_bytes = 0;  // (2*Tq+2*Tk,columns) x: query, key, value, gradient of the output
   int64_t num_bytes = 0;     // of all; it does not shrink where T or H grow
 };
 
-inline UnfusedScratch unfused_scratch(int64_t T, int64_t H, int64_t D, DType x) {
+// Tq queries of H heads see Tk keys. Heads that share keys, or do not lie at equal distances, are
+// `scattered`.
+inline UnfusedScratch unfused_scratch(int64_t Tq, int64_t Tk, int64_t H, int64_t D, DType x,
+                                      bool scattered) {
   UnfusedScratch s;
-  s.num_queries = std::min(T, kUnfusedQueries);
-  s.num_keys = unfused_columns(T);
+  s.num_queries = std::min(Tq, kUnfusedQueries);
+  s.num_keys = unfused_columns(Tk);
   s.columns = unfused_columns(D);
-  s.packs_heads = s.columns != D;
+  s.packs_heads = s.columns != D || scattered;
   s.scores_bytes = s.num_queries * s.num_keys * 4;
-  s.sums_bytes = 3 * T * s.columns * 4;
-  s.packed_bytes = s.packs_heads ? 4 * T * s.columns * size_bytes(x) : 0;
+  s.sums_bytes = (Tq + 2 * Tk) * s.columns * 4;
+  s.packed_bytes = s.packs_heads ? 2 * (Tq + Tk) * s.columns * size_bytes(x) : 0;
   const int64_t of_head = 2 * s.scores_bytes + s.sums_bytes + s.packed_bytes;
   s.num_heads = std::clamp<int64_t>(kUnfusedScratchBytes / of_head, 1, H);
   s.num_bytes = std::max(of_head, std::min(H * of_head, kUnfusedScratchBytes));
   return s;
+}
+inline UnfusedScratch unfused_scratch(const Qkv& qkv) {
+  const HeadVectors& q = qkv.q;
+  return unfused_scratch(q.T, qkv.k.T, q.H, q.D, q.dtype,
+                         q.group_heads > 1 || qkv.k.H < q.H);
 }
 
 }  // namespace weft

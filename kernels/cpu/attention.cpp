@@ -74,20 +74,23 @@ void gemm(Op op_a, Op op_b, int64_t m, int64_t n, int64_t k, float alpha, const 
               static_cast<blasint>(stride_c));
 }
 
-// The place of one head in qkv (B,T,H,3,D) and out (B,T,H,D).
+// One head of queries of a sample, with its key head, and the place of its rows. Queries and keys
+// are numbered by their positions in the sample, lse and out by the queries that there are.
 struct Head {
-  int64_t b, h, T, H, D;
+  int64_t b, h, H, Tq, Tk, D;
+  int64_t first_query;
+  int64_t key_head;
   int64_t global;  // this head's number among all samples and all ranks' heads
-  int64_t qkv_row(int64_t t, int64_t part) const { return (((b * T + t) * H + h) * 3 + part) * D; }
-  int64_t out_row(int64_t t) const { return ((b * T + t) * H + h) * D; }
-  int64_t lse_row() const { return (b * H + h) * T; }
+  int64_t end_of_queries() const { return first_query + Tq; }
+  int64_t out_row(int64_t query) const { return ((b * Tq + query - first_query) * H + h) * D; }
+  int64_t lse_row(int64_t query) const { return (b * H + h) * Tq + query - first_query; }
   float slope(const Tensor& slopes) const { return slopes.as<float>()[h]; }
   uint32_t* kept_words(const Tensor& kept) const {
-    return kept.as<uint32_t>() + (b * H + h) * attention_mask_words(T);
+    return kept.as<uint32_t>() + (b * H + h) * attention_mask_words(Tk);
   }
   // Returns the first key that a query sees.
   int64_t first_key(const Tensor& document_bounds, int64_t query) const {
-    return document_bounds ? document_bounds.as<int32_t>()[(b * T + query) * 2] : 0;
+    return document_bounds ? document_bounds.as<int32_t>()[(b * Tk + query) * 2] : 0;
   }
 };
 
@@ -114,19 +117,24 @@ struct VisibleKeys {
   }
 };
 
-// Returns part 0, 1 or 2 (query, key, value) of a head as fp32 (T,D).
-void load_part(float* panel, const Tensor& qkv, const Head& head, int64_t part) {
-  for (int64_t t = 0; t < head.T; ++t) {
-    float* row = panel + t * head.D;
-    const float* values = read_row(qkv, head.qkv_row(t, part), head.D, row);
-    if (values != row) std::copy_n(values, head.D, row);
+// A view of all that a tensor's vectors lie in, for read_row() and store_row().
+Tensor memory_of(const HeadVectors& vectors) { return {vectors.data, vectors.dtype, {1}}; }
+
+// Loads the vectors of a head as fp32 (T,D).
+void load_vectors(float* panel, const HeadVectors& vectors, int64_t b, int64_t head) {
+  for (int64_t t = 0; t < vectors.T; ++t) {
+    float* row = panel + t * vectors.D;
+    const int64_t first = vectors.element(b, t, head);
+    const float* values = read_row(memory_of(vectors), first, vectors.D, row);
+    if (values != row) std::copy_n(values, vectors.D, row);
   }
 }
 
-void store_part(const Tensor& dqkv, const Head& head, int64_t part, int64_t first_t,
-                int64_t num_rows, const float* panel) {
+void store_vectors(const HeadVectors& vectors, int64_t b, int64_t head, int64_t first_t,
+                   int64_t num_rows, const float* panel) {
   for (int64_t r = 0; r < num_rows; ++r) {
-    store_row(dqkv, head.qkv_row(first_t + r, part), head.D, panel + r * head.D);
+    store_row(memory_of(vectors), vectors.element(b, first_t + r, head), vectors.D,
+              panel + r * vectors.D);
   }
 }
 
@@ -143,8 +151,8 @@ WEFT_VECTOR_CLONES void add_rows_to_sums(double* sums, const float* rows, int64_
 // empty where the gradient of the bias is not wanted. Those of dK are 0.
 class BiasSums {
  public:
-  explicit BiasSums(const AttentionBackward& op) : D_(op.qkv.shape(4)) {
-    if (op.dqkv_bias) sums_.resize(static_cast<size_t>(op.qkv.shape(0) * op.qkv.shape(2) * 2 * D_));
+  explicit BiasSums(const AttentionBackward& op) : D_(op.qkv.q.D) {
+    if (op.dqkv_bias) sums_.resize(static_cast<size_t>(op.qkv.q.B * op.qkv.q.H * 2 * D_));
   }
   void add_queries(const Head& head, const float* rows, int64_t num_rows) {
     if (!sums_.empty()) add_rows_to_sums(of(head.b, head.h, head.H), rows, num_rows, D_);
@@ -176,23 +184,30 @@ class BiasSums {
 
 // The arrays in a thread's scratch.
 struct Panels {
-  float *q, *k, *v, *dout, *dk, *dv;      // (T,D)
-  float *probabilities, *dprobabilities;  // (kQueryBlock,T)
-  float* multipliers;                     // (T, rounded up to whole tiles of the mask)
+  float *q, *dout;                        // (Tq,D)
+  float *k, *v, *dk, *dv;                 // (Tk,D)
+  float *probabilities, *dprobabilities;  // (kQueryBlock,Tk)
+  float* multipliers;                     // (Tk, rounded up to whole tiles of the mask)
   float *block, *row;                     // (kQueryBlock,D), (D)
-  Panels(float* scratch, int64_t T, int64_t D)
+  Panels(float* scratch, int64_t Tq, int64_t Tk, int64_t D)
       : q(scratch),
-        k(q + T * D),
-        v(k + T * D),
-        dout(v + T * D),
-        dk(dout + T * D),
-        dv(dk + T * D),
-        probabilities(dv + T * D),
-        dprobabilities(probabilities + kQueryBlock * T),
-        multipliers(dprobabilities + kQueryBlock * T),
-        block(multipliers + attention_mask_tiles(T) * kMaskTile),
+        dout(q + Tq * D),
+        k(dout + Tq * D),
+        v(k + Tk * D),
+        dk(v + Tk * D),
+        dv(dk + Tk * D),
+        probabilities(dv + Tk * D),
+        dprobabilities(probabilities + kQueryBlock * Tk),
+        multipliers(dprobabilities + kQueryBlock * Tk),
+        block(multipliers + attention_mask_tiles(Tk) * kMaskTile),
         row(block + kQueryBlock * D) {}
 };
+
+int64_t scratch_of_head(const Qkv& qkv) {
+  const int64_t Tq = qkv.q.T, Tk = qkv.k.T, D = qkv.q.D;
+  return (2 * Tq + 4 * Tk) * D + 2 * kQueryBlock * Tk + attention_mask_tiles(Tk) * kMaskTile +
+         kQueryBlock * D + D;
+}
 
 // Computes the multipliers of the keys that `query` can see, and of the rest of its last tile.
 void load_kept(const Head& head, const Tensor& kept, int64_t query, float scale,
@@ -207,22 +222,33 @@ void load_kept(const Head& head, const Tensor& kept, int64_t query, float scale,
   }
 }
 
+// Calls function(first, num_queries) for the blocks of a head's queries. They begin at multiples of
+// kQueryBlock of the positions.
+template <typename Function>
+void for_each_block(const Head& head, const Function& function) {
+  for (int64_t first = head.first_query; first < head.end_of_queries();) {
+    const int64_t end =
+        std::min((first / kQueryBlock + 1) * kQueryBlock, head.end_of_queries());
+    function(first, end - first);
+    first = end;
+  }
+}
+
 void head_forward(const Panels& panels, const Head& head, const AttentionForward& op) {
-  const int64_t T = head.T, D = head.D;
-  const Tensor &out = op.out, &lse = op.lse, &qkv = op.qkv;
+  const int64_t D = head.D;
   const Dropout& dropout = op.dropout;
-  load_part(panels.q, qkv, head, 0);
-  load_part(panels.k, qkv, head, 1);
-  load_part(panels.v, qkv, head, 2);
+  load_vectors(panels.q, op.qkv.q, head.b, head.h);
+  load_vectors(panels.k, op.qkv.k, head.b, head.key_head);
+  load_vectors(panels.v, op.qkv.v, head.b, head.key_head);
   if (dropout.p > 0) {
-    const int64_t num_words = attention_mask_words(T);
+    const int64_t num_words = attention_mask_words(head.Tk);
     dropout_words(head.kept_words(op.kept), dropout, head.global * num_words, num_words);
   }
-  for (int64_t first = 0; first < T; first += kQueryBlock) {
-    const int64_t num_queries = std::min(kQueryBlock, T - first);
+  for_each_block(head, [&](int64_t first, int64_t num_queries) {
     const BlockKeys keys(head, op.document_bounds, first, num_queries);
-    gemm(Op::kPlain, Op::kTransposed, num_queries, keys.count, D, op.scale, panels.q + first * D, D,
-         panels.k + keys.first * D, D, 0.0F, panels.probabilities, keys.count);
+    gemm(Op::kPlain, Op::kTransposed, num_queries, keys.count, D, op.scale,
+         panels.q + (first - head.first_query) * D, D, panels.k + keys.first * D, D, 0.0F,
+         panels.probabilities, keys.count);
     for (int64_t r = 0; r < num_queries; ++r) {
       const VisibleKeys visible(head, op.document_bounds, first + r, keys.first);
       float* row = panels.probabilities + r * keys.count;
@@ -230,7 +256,7 @@ void head_forward(const Panels& panels, const Head& head, const AttentionForward
       if (op.slopes) add_distances(seen, head.slope(op.slopes), visible.count());
       const float max = max_of_row(seen, visible.count());
       const float sum = exp_row(seen, max, visible.count());
-      lse.as<float>()[head.lse_row() + first + r] = max + std::log(sum);
+      op.lse.as<float>()[head.lse_row(first + r)] = max + std::log(sum);
       scale_row(seen, 1.0F / sum, visible.count());
       if (dropout.p > 0) {
         load_kept(head, op.kept, first + r, dropout_scale(dropout.p), panels.multipliers);
@@ -241,9 +267,9 @@ void head_forward(const Panels& panels, const Head& head, const AttentionForward
     gemm(Op::kPlain, Op::kPlain, num_queries, D, keys.count, 1.0F, panels.probabilities, keys.count,
          panels.v + keys.first * D, D, 0.0F, panels.block, D);
     for (int64_t r = 0; r < num_queries; ++r) {
-      store_row(out, head.out_row(first + r), D, panels.block + r * D);
+      store_row(op.out, head.out_row(first + r), D, panels.block + r * D);
     }
-  }
+  });
 }
 
 // Turns scores into P (with dropout applied, for dV) and dP into dS, in place, for the rows of one
@@ -258,9 +284,9 @@ void block_backward(const Panels& panels, const Head& head, int64_t first, int64
     float* drow = panels.dprobabilities + r * keys.count;
     float *p = row + visible.begin, *dp = drow + visible.begin;
     if (op.slopes) add_distances(p, head.slope(op.slopes), visible.count());
-    exp_row(p, op.lse.as<float>()[head.lse_row() + first + r], visible.count());
+    exp_row(p, op.lse.as<float>()[head.lse_row(first + r)], visible.count());
     // delta is the sum over keys of P * dP, which equals that over D of dout * out.
-    const float delta = dot(panels.dout + (first + r) * D,
+    const float delta = dot(panels.dout + (first + r - head.first_query) * D,
                             read_row(op.out, head.out_row(first + r), D, panels.row), D);
     const float* multipliers = panels.multipliers + keys.first + visible.begin;
     if (drops) {
@@ -274,23 +300,21 @@ void block_backward(const Panels& panels, const Head& head, int64_t first, int64
   }
 }
 
+// `gradients` have a key and a value for each head of queries.
 void head_backward(const Panels& panels, const Head& head, const AttentionBackward& op,
-                   BiasSums& bias_sums) {
-  const int64_t T = head.T, D = head.D;
-  const Tensor &dqkv = op.dqkv, &dout = op.dout, &qkv = op.qkv;
-  load_part(panels.q, qkv, head, 0);
-  load_part(panels.k, qkv, head, 1);
-  load_part(panels.v, qkv, head, 2);
-  for (int64_t t = 0; t < T; ++t) {
-    std::copy_n(read_row(dout, head.out_row(t), D, panels.row), D, panels.dout + t * D);
-  }
-  std::fill_n(panels.dk, T * D, 0.0F);
-  std::fill_n(panels.dv, T * D, 0.0F);
-  for (int64_t first = 0; first < T; first += kQueryBlock) {
-    const int64_t num_queries = std::min(kQueryBlock, T - first);
+                   const Qkv& gradients, BiasSums& bias_sums) {
+  const int64_t D = head.D;
+  load_vectors(panels.q, op.qkv.q, head.b, head.h);
+  load_vectors(panels.k, op.qkv.k, head.b, head.key_head);
+  load_vectors(panels.v, op.qkv.v, head.b, head.key_head);
+  load_vectors(panels.dout, head_vectors(op.dout), head.b, head.h);
+  std::fill_n(panels.dk, head.Tk * D, 0.0F);
+  std::fill_n(panels.dv, head.Tk * D, 0.0F);
+  for_each_block(head, [&](int64_t first, int64_t num_queries) {
     const BlockKeys keys(head, op.document_bounds, first, num_queries);
-    const float *q = panels.q + first * D, *k = panels.k + keys.first * D;
-    const float* block_dout = panels.dout + first * D;
+    const int64_t first_row = first - head.first_query;
+    const float *q = panels.q + first_row * D, *k = panels.k + keys.first * D;
+    const float* block_dout = panels.dout + first_row * D;
     gemm(Op::kPlain, Op::kTransposed, num_queries, keys.count, D, op.scale, q, D, k, D, 0.0F,
          panels.probabilities, keys.count);
     gemm(Op::kPlain, Op::kTransposed, num_queries, keys.count, D, 1.0F, block_dout, D,
@@ -302,29 +326,39 @@ void head_backward(const Panels& panels, const Head& head, const AttentionBackwa
          keys.count, k, D, 0.0F, panels.block, D);
     gemm(Op::kTransposed, Op::kPlain, keys.count, D, num_queries, 1.0F, panels.dprobabilities,
          keys.count, q, D, 1.0F, panels.dk + keys.first * D, D);
-    store_part(dqkv, head, 0, first, num_queries, panels.block);
+    store_vectors(gradients.q, head.b, head.h, first_row, num_queries, panels.block);
     bias_sums.add_queries(head, panels.block, num_queries);
-  }
-  store_part(dqkv, head, 1, 0, T, panels.dk);
-  store_part(dqkv, head, 2, 0, T, panels.dv);
-  bias_sums.add_values(head, panels.dv, T);
+  });
+  store_vectors(gradients.k, head.b, head.h, 0, head.Tk, panels.dk);
+  store_vectors(gradients.v, head.b, head.h, 0, head.Tk, panels.dv);
+  bias_sums.add_values(head, panels.dv, head.Tk);
 }
 
-template <typename Task>
-void for_each_head(const Context& context, const Tensor& qkv, const Heads& heads,
-                   const Task& task) {
-  const int64_t B = qkv.shape(0), T = qkv.shape(1), H = qkv.shape(2), D = qkv.shape(4);
-  const int64_t total = heads.total > 0 ? heads.total : H;
-  context.for_each(B * H, [&](int64_t i, int thread) {
-    const int64_t b = i / H, h = i % H;
-    task(Panels(context.scratch(thread), T, D), Head{b, h, T, H, D, b * total + heads.first + h});
+template <typename Op, typename Task>
+void for_each_head(const Context& context, const Op& op, const Heads& heads, const Task& task) {
+  const HeadVectors &q = op.qkv.q, &k = op.qkv.k;
+  const int64_t total = heads.total > 0 ? heads.total : q.H;
+  context.for_each(q.B * q.H, [&](int64_t i, int thread) {
+    const int64_t b = i / q.H, h = i % q.H;
+    task(Panels(context.scratch(thread), q.T, k.T, q.D),
+         Head{b, h, q.H, q.T, k.T, q.D, op.first_query, h / (q.H / k.H),
+              b * total + heads.first + h});
   });
 }
 
-int64_t scratch_of_head(const Tensor& qkv) {
-  const int64_t T = qkv.shape(1), D = qkv.shape(4);
-  return 6 * T * D + 2 * kQueryBlock * T + attention_mask_tiles(T) * kMaskTile + kQueryBlock * D +
-         D;
+// Adds up the vectors of the heads that share each key: sums (B,T,G,D) of inp (B,T,H,D).
+void sum_groups(const Context& context, const HeadVectors& sums, const HeadVectors& inp) {
+  const int64_t group_size = inp.H / sums.H, D = sums.D;
+  context.for_each(sums.B * sums.T, [&](int64_t token, int thread) {
+    float *sum = context.scratch(thread), *buffer = sum + D;
+    const int64_t b = token / sums.T, t = token % sums.T;
+    for (int64_t group = 0; group < sums.H; ++group) {
+      std::fill_n(sum, D, 0.0F);
+      for (int64_t h = group * group_size; h < (group + 1) * group_size; ++h)
+        add_rows(sum, sum, read_row(memory_of(inp), inp.element(b, t, h), D, buffer), D);
+      store_vectors(sums, b, group, t, 1, sum);
+    }
+  });
 }
 
 }  // namespace
@@ -334,17 +368,29 @@ int64_t scratch_floats(const AttentionBackward& op) { return scratch_of_head(op.
 
 void run(const Context& context, const AttentionForward& op) {
   context.need_scratch("attention_forward", scratch_floats(op));
-  for_each_head(context, op.qkv, op.heads,
+  for_each_head(context, op, op.heads,
                 [&](const Panels& panels, const Head& head) { head_forward(panels, head, op); });
 }
 
 void run(const Context& context, const AttentionBackward& op) {
   context.need_scratch("attention_backward", scratch_floats(op));
+  const HeadVectors &q = op.qkv.q, &k = op.qkv.k;
   BiasSums bias_sums(op);
-  for_each_head(context, op.qkv, Heads{}, [&](const Panels& panels, const Head& head) {
-    head_backward(panels, head, op, bias_sums);
+  Qkv gradients = op.dqkv;
+  std::vector<char> of_heads;  // keys' and values' gradients, of each head of a group
+  if (k.H < q.H) {
+    const int64_t num_bytes = k.num_bytes() / k.H * q.H;
+    of_heads.resize(static_cast<size_t>(2 * num_bytes));
+    gradients.k = head_vectors(of_heads.data(), q.dtype, q.B, k.T, q.H, q.D);
+    gradients.v = head_vectors(of_heads.data() + num_bytes, q.dtype, q.B, k.T, q.H, q.D);
+  }
+  for_each_head(context, op, Heads{}, [&](const Panels& panels, const Head& head) {
+    head_backward(panels, head, op, gradients, bias_sums);
   });
-  bias_sums.store(op.dqkv_bias, op.qkv.shape(0), op.qkv.shape(2), op.accumulate);
+  bias_sums.store(op.dqkv_bias, q.B, q.H, op.accumulate);
+  if (k.H == q.H) return;
+  sum_groups(context, op.dqkv.k, gradients.k);
+  sum_groups(context, op.dqkv.v, gradients.v);
 }
 
 }  // namespace weft::cpu

@@ -1,8 +1,5 @@
-// What becomes of queries, keys and values before attention: rotary positions, and keys and values
-// that a group of queries shares; and the backward of both.
+// Rotary positions of queries and keys, and the way back.
 #include "kernels/operations/qkv.h"
-
-#include <algorithm>
 
 #include "kernels/cpu/loops/rows.h"
 #include "kernels/cpu/operations.h"
@@ -25,26 +22,21 @@ void turn(float* head, const float* cosines, const float* sines, float sign, int
   }
 }
 
-// Copies n elements between tensors of one type.
-void copy_elements(const Tensor& out, int64_t to, const Tensor& inp, int64_t from, int64_t n) {
-  const int64_t size = size_bytes(out.dtype());
-  std::copy_n(inp.as<const char>() + from * size, n * size, out.as<char>() + to * size);
-}
-
 }  // namespace
 
 int64_t scratch_floats(const Rotary& op) { return op.qkv.shape(4); }
-int64_t scratch_floats(const SumGroups& op) { return 4 * op.grouped.shape(4); }
 
 void run(const Context& context, const Rotary& op) {
-  const Tensor& qkv = op.qkv;
+  const Tensor &qkv = op.qkv, &bounds = op.document_bounds;
   const int64_t T = qkv.shape(1), G = qkv.shape(2), parts = qkv.shape(3), D = qkv.shape(4);
   const int64_t num_pairs = op.angles.shape(2);
   context.need_scratch("rotate", scratch_floats(op));
   context.for_each_range(qkv.shape(0) * T, kGrain, [&](int64_t begin, int64_t end, int thread) {
     for (int64_t row = begin; row < end; ++row) {
-      const int64_t document = op.document_bounds ? op.document_bounds.as<int32_t>()[2 * row] : 0;
-      const float* cosines = op.angles.as<float>() + (row % T - document) * 2 * num_pairs;
+      const int64_t token = op.first_position + row % T;
+      const int64_t document =
+          bounds ? bounds.as<int32_t>()[2 * (row / T * bounds.shape(1) + token)] : 0;
+      const float* cosines = op.angles.as<float>() + (token - document) * 2 * num_pairs;
       for (int64_t i = 0; i < G * parts; ++i) {
         if (i % parts == parts - 1) continue;  // the value
         const int64_t first = (row * G * parts + i) * D;
@@ -56,42 +48,6 @@ void run(const Context& context, const Rotary& op) {
              op.interleaved);
         store_row(qkv, first, D, head);
       }
-    }
-  });
-}
-
-void run(const Context& context, const ExpandGroups& op) {
-  const Tensor &expanded = op.expanded, &grouped = op.grouped;
-  const int64_t parts = grouped.shape(3), D = grouped.shape(4), queries = parts - 2;
-  const int64_t num_groups = grouped.num_elements() / (parts * D);
-  context.for_each_range(num_groups, kGrain, [&](int64_t begin, int64_t end, int) {
-    for (int64_t group = begin; group < end; ++group) {
-      const int64_t from = group * parts * D;
-      for (int64_t query = 0; query < queries; ++query) {
-        const int64_t to = (group * queries + query) * 3 * D;
-        copy_elements(expanded, to, grouped, from + query * D, D);
-        copy_elements(expanded, to + D, grouped, from + queries * D, 2 * D);
-      }
-    }
-  });
-}
-
-void run(const Context& context, const SumGroups& op) {
-  const Tensor &grouped = op.grouped, &expanded = op.expanded;
-  const int64_t parts = grouped.shape(3), D = grouped.shape(4), queries = parts - 2;
-  const int64_t num_groups = grouped.num_elements() / (parts * D);
-  context.need_scratch("sum_groups", scratch_floats(op));
-  context.for_each_range(num_groups, kGrain, [&](int64_t begin, int64_t end, int thread) {
-    float *sums = context.scratch(thread), *buffer = sums + 2 * D;
-    for (int64_t group = begin; group < end; ++group) {
-      const int64_t to = group * parts * D;
-      std::fill_n(sums, 2 * D, 0.0F);
-      for (int64_t query = 0; query < queries; ++query) {
-        const int64_t from = (group * queries + query) * 3 * D;
-        copy_elements(grouped, to + query * D, expanded, from, D);
-        add_rows(sums, sums, read_row(expanded, from + D, 2 * D, buffer), 2 * D);
-      }
-      store_row(grouped, to + queries * D, 2 * D, sums);
     }
   });
 }

@@ -21,6 +21,6 @@ int num_cuda_devices(std::string* why) {
   return 0;
 }
 
-std::string flash_kernels(DType) { throw std::invalid_argument(kWhy); }
+std::string flash_kernels() { throw std::invalid_argument(kWhy); }
 
 }  // namespace weft

@@ -8,8 +8,7 @@
 namespace weft::cuda {
 namespace {
 
-using attention::RunFactors;
-using attention::Runs;
+using attention::HeadMatrices;
 using attention::ScoreBlock;
 
 // The same matrix of several heads, row-major: rows are row_stride elements apart, heads
@@ -28,14 +27,14 @@ struct Matrices {
 // Heads of one sample, whose scores are in memory together.
 class HeadGroup {
  public:
-  HeadGroup(cudaStream_t stream, Gemm& gemm, const Tensor& qkv, void* scratch)
+  HeadGroup(cudaStream_t stream, Gemm& gemm, const Qkv& qkv, void* scratch)
       : stream_(stream),
         gemm_(gemm),
-        x_(qkv.dtype()),
-        T_(qkv.shape(1)),
-        H_(qkv.shape(2)),
-        D_(qkv.shape(4)),
-        sizes_(unfused_scratch(T_, H_, D_, x_)),
+        x_(qkv.q.dtype),
+        Tq_(qkv.q.T),
+        Tk_(qkv.k.T),
+        H_(qkv.q.H),
+        sizes_(unfused_scratch(qkv)),
         scratch_(static_cast<char*>(scratch)) {}
 
   // Calls function() for each group of heads of each sample, all about equally large.
@@ -50,11 +49,11 @@ class HeadGroup {
       }
     }
   }
-  int64_t T() const { return T_; }
-  int64_t num_queries() const { return sizes_.num_queries; }
+  int64_t num_keys() const { return Tk_; }
+  int64_t num_blocks() const { return (Tq_ + sizes_.num_queries - 1) / sizes_.num_queries; }
 
-  // Returns the block whose queries begin at `first_query`.
-  ScoreBlock block(int64_t first_query) const {
+  // Returns block number `i` of the queries, which stand from `first_query` on.
+  ScoreBlock block(int64_t i, int64_t first_query) const {
     ScoreBlock block;
     block.scores = reinterpret_cast<float*>(scratch_);
     block.gradients = reinterpret_cast<float*>(scratch_ + num_heads_ * sizes_.scores_bytes);
@@ -63,8 +62,10 @@ class HeadGroup {
     block.sample = static_cast<int>(sample_);
     block.first_head = static_cast<int>(first_head_);
     block.num_heads = static_cast<int>(num_heads_);
-    block.first_query = static_cast<int>(first_query);
-    block.num_queries = static_cast<int>(std::min(sizes_.num_queries, T_ - first_query));
+    block.first_query = static_cast<int>(i * sizes_.num_queries);
+    block.num_queries =
+        static_cast<int>(std::min(sizes_.num_queries, Tq_ - i * sizes_.num_queries));
+    block.first_position = static_cast<int>(first_query) + block.first_query;
     return block;
   }
   // Returns a block's matrices of queries and keys: the products, or the numbers of x that replace
@@ -79,22 +80,23 @@ class HeadGroup {
   }
 
   // Makes query(), key() and value() those of the group; dout() after load_dout().
-  void load_qkv(const Tensor& qkv) { qkv_ = load(qkv, /*num_parts=*/3, 0); }
-  void load_dout(const Tensor& dout) { dout_ = load(dout, /*num_parts=*/1, 3); }
-  Matrices query() const { return part(qkv_, 0); }
-  Matrices key() const { return part(qkv_, 1); }
-  Matrices value() const { return part(qkv_, 2); }
+  void load_qkv(const Qkv& qkv) {
+    query_ = load(qkv.q, 0);
+    key_ = load(qkv.k, Tq_);
+    value_ = load(qkv.v, Tq_ + Tk_);
+  }
+  void load_dout(const Tensor& dout) { dout_ = load(head_vectors(dout), Tq_ + 2 * Tk_); }
+  Matrices query() const { return query_; }
+  Matrices key() const { return key_; }
+  Matrices value() const { return value_; }
   Matrices dout() const { return dout_; }
 
-  // Returns fp32 memory for part `i` of `num_parts` matrices (T,D) of each head.
-  Matrices sums(int64_t i, int64_t num_parts) const {
-    const int64_t matrix = T_ * sizes_.columns;
-    const Matrices all{sums_memory(), DType::kFloat32, sizes_.columns, num_parts * matrix};
-    return all.from_element(i * matrix);
-  }
-  void store_sums(const Tensor& to, int64_t num_parts, const RunFactors& factors) const {
-    attention::store_runs(stream_, row_of(to, num_parts), static_cast<float*>(sums_memory()),
-                          runs(num_parts), factors, x_);
+  // fp32 memory for each head's (T,columns) of queries (also of the output), keys and values.
+  Matrices query_sums() const { return sums(0, Tq_); }
+  Matrices key_sums() const { return sums(Tq_, Tk_); }
+  Matrices value_sums() const { return sums(Tq_ + Tk_, Tk_); }
+  void store(const HeadVectors& to, const Matrices& sums, float factor) const {
+    attention::store_heads(stream_, to, static_cast<const float*>(sums.data), matrices(1), factor);
   }
 
   // c (m,n) = a (m,k) b (n,k)^T
@@ -113,28 +115,28 @@ class HeadGroup {
   }
 
  private:
-  void* sums_memory() const { return scratch_ + num_heads_ * 2 * sizes_.scores_bytes; }
-  Runs runs(int64_t num_parts) const {
-    return {T_, num_heads_ * num_parts, num_parts * H_ * D_, D_, sizes_.columns};
+  HeadMatrices matrices(int64_t shared_by) const {
+    return {sample_, first_head_, num_heads_, sizes_.columns, static_cast<int>(shared_by)};
   }
-  // Returns where the group's heads begin in (B,T,H,parts,D).
-  void* row_of(const Tensor& tensor, int64_t num_parts) const {
-    const int64_t element = (sample_ * T_ * H_ + first_head_) * num_parts * D_;
-    return tensor.as<char>() + element * size_bytes(x_);
+  // Returns matrices of T rows behind so many other rows of each head.
+  Matrices sums(int64_t rows_before, int64_t T) const {
+    char* const memory = scratch_ + num_heads_ * 2 * sizes_.scores_bytes;
+    return {memory + num_heads_ * rows_before * sizes_.columns * 4, DType::kFloat32,
+            sizes_.columns, T * sizes_.columns};
   }
-  // Returns the first of `num_parts` matrices of each head: in the tensor where rows are aligned,
-  // else in a copy after `parts_before` others.
-  Matrices load(const Tensor& tensor, int64_t num_parts, int64_t parts_before) const {
-    void* rows = row_of(tensor, num_parts);
-    if (!sizes_.packs_heads) return {rows, x_, num_parts * H_ * D_, num_parts * D_};
-    const int64_t matrix = T_ * sizes_.columns;
-    void* packed = scratch_ + num_heads_ * (2 * sizes_.scores_bytes + sizes_.sums_bytes +
-                                            parts_before * matrix * size_bytes(x_));
-    attention::pack_runs(stream_, packed, rows, runs(num_parts), x_);
-    return {packed, x_, sizes_.columns, num_parts * matrix};
-  }
-  Matrices part(const Matrices& first, int64_t i) const {
-    return first.from_element(i * (sizes_.packs_heads ? T_ * sizes_.columns : D_));
+  // Returns the heads' matrices: where they lie, or else copies behind so many other rows of each
+  // head.
+  Matrices load(const HeadVectors& vectors, int64_t rows_before) const {
+    const int64_t size = size_bytes(x_);
+    if (!sizes_.packs_heads) {
+      const int64_t first = vectors.first_element(sample_, first_head_);
+      return {static_cast<char*>(vectors.data) + first * size, x_, vectors.token_stride,
+              vectors.group_rows * vectors.row_stride};
+    }
+    char* const copies = scratch_ + num_heads_ * (2 * sizes_.scores_bytes + sizes_.sums_bytes);
+    char* const packed = copies + num_heads_ * rows_before * sizes_.columns * size;
+    attention::pack_heads(stream_, packed, vectors, matrices(H_ / vectors.H));
+    return {packed, x_, sizes_.columns, vectors.T * sizes_.columns};
   }
   // A row-major matrix is its transpose in BLAS's terms, so the factors change places.
   void run(const Matrices& d, const Matrices& a, bool transpose_a, const Matrices& b,
@@ -155,11 +157,11 @@ class HeadGroup {
   cudaStream_t stream_;
   Gemm& gemm_;
   DType x_;
-  int64_t T_, H_, D_;
+  int64_t Tq_, Tk_, H_;
   UnfusedScratch sizes_;
   char* scratch_;  // scores, gradients of scores, sums, copies of heads; each for num_heads_
   int64_t sample_ = 0, first_head_ = 0, num_heads_ = 0;
-  Matrices qkv_ = {}, dout_ = {};
+  Matrices query_ = {}, key_ = {}, value_ = {}, dout_ = {};
 };
 
 void forward_block(cudaStream_t stream, HeadGroup& group, const AttentionForward& args,
@@ -168,7 +170,7 @@ void forward_block(cudaStream_t stream, HeadGroup& group, const AttentionForward
   group.product_of_rows(group.products(block, block.scores), group.query().from_row(first),
                         group.key(), rows, keys);
   attention::softmax_forward(stream, args, block);
-  group.sums_of_rows(group.sums(0, 1).from_row(first), group.replaced(block, block.scores),
+  group.sums_of_rows(group.query_sums().from_row(first), group.replaced(block, block.scores),
                      group.value(), rows, keys);
 }
 
@@ -177,16 +179,16 @@ void forward_block(cudaStream_t stream, HeadGroup& group, const AttentionForward
 void backward_block(cudaStream_t stream, HeadGroup& group, const AttentionBackward& args,
                     const ScoreBlock& block) {
   const int64_t rows = block.num_queries, keys = block.num_keys(), first = block.first_query;
-  const bool accumulate = keys < group.T();
+  const bool accumulate = keys < group.num_keys();
   const Matrices query = group.query().from_row(first), dout = group.dout().from_row(first);
   group.product_of_rows(group.products(block, block.scores), query, group.key(), rows, keys);
   group.product_of_rows(group.products(block, block.gradients), dout, group.value(), rows, keys);
   attention::softmax_backward(stream, args, block);
   const Matrices probabilities = group.replaced(block, block.scores);
   const Matrices dscores = group.replaced(block, block.gradients);
-  group.sums_of_rows(group.sums(0, 3).from_row(first), dscores, group.key(), rows, keys);
-  group.sums_over_queries(group.sums(1, 3), dscores, query, keys, rows, accumulate);
-  group.sums_over_queries(group.sums(2, 3), probabilities, dout, keys, rows, accumulate);
+  group.sums_of_rows(group.query_sums().from_row(first), dscores, group.key(), rows, keys);
+  group.sums_over_queries(group.key_sums(), dscores, query, keys, rows, accumulate);
+  group.sums_over_queries(group.value_sums(), probabilities, dout, keys, rows, accumulate);
 }
 
 }  // namespace
@@ -194,26 +196,26 @@ void backward_block(cudaStream_t stream, HeadGroup& group, const AttentionBackwa
 void unfused_attention_forward(cudaStream_t stream, Gemm& gemm, const AttentionForward& args,
                                void* scratch) {
   if (args.dropout.p > 0) attention::draw_kept(stream, args);
-  const float keep_scale = dropout_scale(args.dropout.p);
   HeadGroup group(stream, gemm, args.qkv, scratch);
-  group.for_each(args.qkv.shape(0), [&] {
+  group.for_each(args.qkv.q.B, [&] {
     group.load_qkv(args.qkv);
-    for (int64_t first = 0; first < group.T(); first += group.num_queries())
-      forward_block(stream, group, args, group.block(first));
-    group.store_sums(args.out, 1, {{keep_scale, keep_scale, keep_scale}});
+    for (int64_t i = 0; i < group.num_blocks(); ++i)
+      forward_block(stream, group, args, group.block(i, args.first_query));
+    group.store(head_vectors(args.out), group.query_sums(), dropout_scale(args.dropout.p));
   });
 }
 
 void unfused_attention_backward(cudaStream_t stream, Gemm& gemm, const AttentionBackward& args,
                                 void* scratch) {
   HeadGroup group(stream, gemm, args.qkv, scratch);
-  group.for_each(args.qkv.shape(0), [&] {
+  group.for_each(args.qkv.q.B, [&] {
     group.load_qkv(args.qkv);
     group.load_dout(args.dout);
-    const int64_t num_blocks = (group.T() + group.num_queries() - 1) / group.num_queries();
-    for (int64_t i = num_blocks - 1; i >= 0; --i)
-      backward_block(stream, group, args, group.block(i * group.num_queries()));
-    group.store_sums(args.dqkv, 3, {{args.scale, args.scale, dropout_scale(args.dropout_p)}});
+    for (int64_t i = group.num_blocks() - 1; i >= 0; --i)
+      backward_block(stream, group, args, group.block(i, args.first_query));
+    group.store(args.dqkv.q, group.query_sums(), args.scale);
+    group.store(args.dqkv.k, group.key_sums(), args.scale);
+    group.store(args.dqkv.v, group.value_sums(), dropout_scale(args.dropout_p));
   });
 }
 

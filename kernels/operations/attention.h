@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/numbers/dropout.h"
+#include "kernels/numbers/head_vectors.h"
 #include "kernels/operations/operation.h"
 
 namespace weft {
@@ -13,22 +14,50 @@ struct Heads {
   int64_t first = 0, total = 0;
 };
 
-// Causal self-attention, never materialising the scores of a sequence [Dao 2023, arXiv:2307.08691]:
+// Queries (B,Tq,H,D), and keys and values (B,Tk,G,D) that H/G neighbouring queries share
+// [Ainslie et al. 2023, arXiv:2305.13245]; or their gradients. They may lie anywhere in memory.
+struct Qkv {
+  HeadVectors q = {}, k = {}, v = {};
+
+  Qkv() = default;
+  Qkv(const HeadVectors& queries, const HeadVectors& keys, const HeadVectors& values)
+      : q(queries), k(keys), v(values) {}
+  // Those of a tensor (B,T,G,R+2,D), in which R queries, their key and their value follow each
+  // other, in Megatron's order. Throws std::invalid_argument for other tensors.
+  Qkv(const Tensor& packed);  // NOLINT(google-explicit-constructor)
+  bool operator==(const Qkv&) const = default;
+};
+
+// Returns the tensor (B,T,H,3,D) whose vectors these are, or an empty one.
+Tensor packed_tensor(const Qkv& qkv);
+
+// Causal attention, never materialising the scores of a sequence [Dao 2023, arXiv:2307.08691]:
 //   out = dropout(softmax(scale * q k^T + causal mask)) * v, per sample and head.
+//
+// Query i stands at the position first_query + i of the sample and sees the keys 0 ... first_query
+// + i. So training has first_query = 0 and Tq = Tk, and queries that come later, after a cache of
+// keys or on another rank, have first_query = Tk - Tq or less:
+//
+//   keys        0  1  2  3  4  5  6  7     Tk = 8
+//   query 0     x  x  x  x  x  .  .  .     Tq = 3, first_query = 4
+//   query 1     x  x  x  x  x  x  .  .
+//   query 2     x  x  x  x  x  x  x  .
+//
 // With document_bounds a query sees the keys of its own document alone, up to itself. With slopes
 // (ALiBi) its scores sink with the distance: scale * q k^T + slope * (key - query), per head; the
 // distance is that of the tokens in their sample. [Press et al. 2022, arXiv:2108.12409]
-// Dropout's elements are the bits of `kept` (kernels/numbers/dropout.h), and bit 0 of sample b and
-// head h is element
-//   first_element + (b * total + first + h) * 32 * attention_mask_words(T);
-// first_element is a multiple of 128.
+// Dropout's elements are the bits of `kept` (kernels/numbers/dropout.h), which belong to positions,
+// and bit 0 of sample b and head h is element
+//   first_element + (b * total + first + h) * 32 * attention_mask_words(Tk);
+// first_element is a multiple of 128, and with dropout first_query is one of 64.
 struct AttentionForward {
-  Tensor out = {};  // (B,T,H,D) x, written
-  Tensor lse = {};  // (B,H,T) fp32, written: the logarithm of the softmax's sum
-  // (B,H,attention_mask_words(T)) int32, written: dropout's bits; empty where p == 0.
+  Tensor out = {};  // (B,Tq,H,D) x, written
+  Tensor lse = {};  // (B,H,Tq) fp32, written: the logarithm of the softmax's sum
+  // (B,H,attention_mask_words(Tk)) int32, written: dropout's bits; empty where p == 0.
   Tensor kept = {};
-  Tensor qkv = {};  // (B,T,H,3,D) x: query, key and value of each head, in Megatron's order
-  // (B,T,2) int32, or empty: begin and end of the document of each token, as positions in its
+  Qkv qkv = {};  // x
+  int64_t first_query = 0;
+  // (B,Tk,2) int32, or empty: begin and end of the document of each token, as positions in its
   // sample. The document of token t is [begin, end), and begin <= t < end; the documents of a
   // sample follow each other without gaps.
   Tensor document_bounds = {};
@@ -38,17 +67,21 @@ struct AttentionForward {
   Dropout dropout = {};
 };
 
+// The backward of AttentionForward. The gradients of a key and of a value are the sums of those of
+// each query head, rounded to x, in the order of the heads. CUDA takes Tq = Tk alone.
 struct AttentionBackward {
-  Tensor dqkv = {};                                // (B,T,H,3,D) x, written
-  Tensor dout = {};                                // (B,T,H,D) x
-  Tensor out = {}, lse = {}, kept = {}, qkv = {};  // forward's
-  Tensor document_bounds = {}, slopes = {};        // forward's
+  Qkv dqkv = {};                        // as qkv, but anywhere else in memory: x, written
+  Tensor dout = {};                     // (B,Tq,H,D) x
+  Tensor out = {}, lse = {}, kept = {};  // forward's
+  Qkv qkv = {};                         // forward's
+  int64_t first_query = 0;              // forward's
+  Tensor document_bounds = {}, slopes = {};  // forward's
   float scale = 1.0F;
   float dropout_p = 0.0F;  // forward's; the bits are in `kept`
   // (H*3*D) fp32, or empty: the gradient of a bias of queries, keys and values, which is the sum of
-  // dqkv over B and T. A backend may add up numbers before they are rounded to x. That of keys is 0
-  // exactly, on every backend: the gradients of a query's scores add up to 0, because softmax
-  // ignores what all scores have in common.
+  // dqkv over B and T; dqkv is packed then, without groups. A backend may add up numbers before
+  // they are rounded to x. That of keys is 0 exactly, on every backend: the gradients of a query's
+  // scores add up to 0, because softmax ignores what all scores have in common.
   Tensor dqkv_bias = {};
   bool accumulate = true;  // of dqkv_bias
 };

@@ -1,4 +1,4 @@
-// Queries, keys and values before attention.
+// Queries and keys before attention.
 #pragma once
 
 #include <cstdint>
@@ -14,27 +14,16 @@ namespace weft {
 // stay. [Su et al. 2021, arXiv:2104.09864]
 struct Rotary {
   Tensor qkv = {};     // (B,T,G,R+2,D) x: of each group R queries, a key and a value
-  Tensor angles = {};  // (S,2,P) fp32: cosines and sines of the positions 0 ... S-1; S >= T
-  Tensor document_bounds = {};  // as in Attention; if it is given, positions count from its begin
+  Tensor angles = {};  // (S,2,P) fp32: cosines and sines of the positions 0 ... S-1
+  // The position of token 0, first + T <= S.
+  int64_t first_position = 0;
+  // (B,first_position+T or more,2), as in Attention, or empty; if it is given, positions count from
+  // the begin of the token's document.
+  Tensor document_bounds = {};
   bool interleaved = false, inverse = false;
 };
 
-// Queries in groups of R share a key and a value [Ainslie et al. 2023, arXiv:2305.13245].
-// `expanded` gets each query with the key and value of its group, in the layout of
-// AttentionForward.
-struct ExpandGroups {
-  Tensor expanded = {};  // (B,T,G*R,3,D) x, written
-  Tensor grouped = {};   // (B,T,G,R+2,D) x
-};
-
-// The backward of ExpandGroups: `grouped` gets the gradients in `expanded`, where those of keys and
-// values are summed over the queries of the group, in order.
-struct SumGroups {
-  Tensor grouped = {};   // (B,T,G,R+2,D) x, written
-  Tensor expanded = {};  // (B,T,G*R,3,D) x
-};
-
-#define WEFT_QKV_OPERATIONS(X) X(Rotary) X(ExpandGroups) X(SumGroups)
+#define WEFT_QKV_OPERATIONS(X) X(Rotary)
 WEFT_QKV_OPERATIONS(WEFT_DECLARE_OPERATION)
 
 }  // namespace weft

@@ -103,7 +103,7 @@ TEST(CpuBackend, WrongArgumentsNameOperationTensorAndWhatItShouldBe) {
               backend->run(AttentionForward{
                   .out = inp, .lse = inp, .qkv = arrays.make(kSingle, {1, 4, 2, 2, 8})});
             }),
-            "attention_forward: qkv is fp32 (1,4,2,2,8), should be (B,T,H,3,D)");
+            "packed queries, keys and values are fp32 (1,4,2,2,8), should be (B,T,G,R+2,D)");
   EXPECT_EQ(message_of([&] {
               backend->run(
                   ResidualNormForward{.residual_out = inp, .branch = inp, .dropout = {.p = 1.0F}});

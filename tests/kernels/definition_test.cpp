@@ -1,7 +1,10 @@
 // Compares every CPU operation with its definition, and its bits for several numbers of threads.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <iostream>
 #include <memory>
+#include <random>
 
 #include "tests/kernels/op_case.h"
 
@@ -24,6 +27,19 @@ TEST_P(CpuOperation, GivesTheSameBitsForAnyNumberOfThreads) {
       EXPECT_EQ(got[i].values, wanted[i].values)
           << got[i].name << ", " << num_threads << " threads";
     }
+  }
+}
+
+// Shapes that nobody has chosen. The seed is printed, and WEFT_TEST_SEED repeats it.
+TEST(CpuAttention, EqualsItsDefinitionForRandomShapes) {
+  const char* given = std::getenv("WEFT_TEST_SEED");
+  const uint64_t seed =
+      given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
+  std::cout << "WEFT_TEST_SEED=" << seed << std::endl;
+  const auto backend = create_cpu_backend(2);
+  for (const OpCase& op_case : small_random_attention_cases(seed, /*num_shapes=*/60)) {
+    EXPECT_EQ(differences(op_case.run(*backend), op_case.expected(), reference_tolerance), "")
+        << op_case.name << ", WEFT_TEST_SEED=" << seed;
   }
 }
 

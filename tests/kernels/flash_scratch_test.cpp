@@ -56,7 +56,7 @@ TEST(FlashScratch, HoldsWhatTheTileOfAHeadNeeds) {
 // An H200 has 132 multiprocessors.
 double backward_mib(int64_t B, int64_t T, int64_t H, int64_t D, bool sums_bias) {
   char memory[1];
-  AttentionBackward op{.qkv = {nullptr, DType::kBFloat16, {B, T, H, 3, D}}};
+  AttentionBackward op{.qkv = Tensor(nullptr, DType::kBFloat16, {B, T, H, 3, D})};
   if (sums_bias) op.dqkv_bias = Tensor(memory, DType::kFloat32, {3 * H * D});
   return static_cast<double>(cuda::scratch_bytes(op, 132)) / (1 << 20);
 }
@@ -68,6 +68,17 @@ TEST(FlashScratch, IsThatOfAGpuClosely) {
   EXPECT_LT(with_bias, 36);
   EXPECT_NEAR(with_bias - backward_mib(64, 1024, 12, 64, false),
               3 * 8 * 64 * 12 * 64 * 4 / 1048576.0, 0.01);
+}
+
+// Where queries share keys, the gradients of each head's come first, and they are bf16.
+TEST(FlashScratch, HoldsTheGradientsOfEachHeadWhereQueriesShareKeys) {
+  constexpr DType kX = DType::kBFloat16;
+  const AttentionBackward own{.qkv = Tensor(nullptr, kX, {2, 1024, 12, 3, 64})};
+  const AttentionBackward shared{.qkv = Tensor(nullptr, kX, {2, 1024, 3, 6, 64})};
+  EXPECT_EQ(cuda::head_gradients_bytes(own.qkv), 0);
+  EXPECT_EQ(cuda::head_gradients_bytes(shared.qkv), 2 * 2 * 1024 * 12 * 64 * 2);
+  EXPECT_EQ(cuda::scratch_bytes(shared, 132) - cuda::scratch_bytes(own, 132),
+            cuda::head_gradients_bytes(shared.qkv));
 }
 
 // For heads without flash attention scores are in memory: of all heads if they fit, and never of

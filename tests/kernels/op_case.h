@@ -64,6 +64,8 @@ void add_optimizer_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);
 // heads, so also of heads that blocks take together, any size of heads, documents, ALiBi's slopes
 // and dropout.
 std::vector<OpCase> random_attention_cases(uint64_t seed, int num_shapes);
+// Returns the same for small shapes in fp32, whose definition is quick.
+std::vector<OpCase> small_random_attention_cases(uint64_t seed, int num_shapes);
 
 void add_fp8_cases(std::vector<OpCase>& cases, Sizes sizes);  // of bf16 models
 

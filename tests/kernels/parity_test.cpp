@@ -121,11 +121,8 @@ TEST(CudaAttention, KernelsAreThoseOfTheDevice) {
   const char* choice = std::getenv("WEFT_ATTENTION");
   const bool wants_mma_sync = choice != nullptr && std::string(choice) == "mma_sync";
   const bool is_hopper = backend->description().find("(sm_90,") != std::string::npos;
-  for (const DType x : {DType::kBFloat16, DType::kFloat16}) {
-    const std::string wanted = is_hopper && !wants_mma_sync ? "wgmma" : "mma.sync";
-    EXPECT_NE(flash_kernels(x).find(wanted), std::string::npos) << flash_kernels(x);
-  }
-  EXPECT_NE(flash_kernels(DType::kFloat32).find("fp32"), std::string::npos);
+  const std::string wanted = is_hopper && !wants_mma_sync ? "wgmma" : "mma.sync";
+  EXPECT_NE(flash_kernels().find(wanted), std::string::npos) << flash_kernels();
 }
 
 // In such a batch each block of the GPU's has several items, one after the other

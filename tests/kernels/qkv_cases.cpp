@@ -1,4 +1,4 @@
-// Rotary positions and groups of queries: B samples of T tokens, G groups of R queries.
+// Rotary positions: B samples of T tokens, G groups of R queries.
 #include <cmath>
 
 #include "tests/kernels/op_case.h"
@@ -11,13 +11,13 @@ namespace {
 struct Shape {
   int64_t B, T, G, R, D;
   int64_t grouped() const { return B * T * G * (R + 2) * D; }
-  int64_t expanded() const { return B * T * G * R * 3 * D; }
 };
 
 struct Rotation {
   int64_t num_pairs = 0;
   bool interleaved = false, inverse = false;
   Documents documents = {};
+  int64_t first_position = 0;
 };
 
 std::string name_of(const char* operation, DType x, const Shape& s) {
@@ -31,7 +31,7 @@ size_t index(int64_t i) { return static_cast<size_t>(i); }
 // (S,2,P) with a position more than there are tokens.
 Values angles_of(const Shape& s, const Rotation& r) {
   Values angles;
-  for (int64_t position = 0; position <= s.T; ++position) {
+  for (int64_t position = 0; position <= r.first_position + s.T; ++position) {
     for (const bool is_sine : {false, true}) {
       for (int64_t pair = 0; pair < r.num_pairs; ++pair) {
         const double angle = static_cast<double>(position) * std::pow(0.7, pair);
@@ -42,14 +42,21 @@ Values angles_of(const Shape& s, const Rotation& r) {
   return rounded(angles, DType::kFloat32);
 }
 
+Values documents_of(const Shape& s, const Rotation& r) {
+  return document_bounds(r.documents, s.B, r.first_position + s.T);
+}
+
 Values rotated(Values qkv, const Shape& s, const Rotation& r) {
-  const Values angles = angles_of(s, r), bounds = document_bounds(r.documents, s.B, s.T);
+  const Values angles = angles_of(s, r), bounds = documents_of(s, r);
+  const int64_t num_tokens = r.first_position + s.T;
   for (int64_t head = 0; head < s.grouped() / s.D; ++head) {
     if (head % (s.R + 2) == s.R + 1) continue;
     const int64_t row = head / (s.G * (s.R + 2));
-    const int64_t begin = bounds.empty() ? 0 : static_cast<int64_t>(bounds[index(2 * row)]);
+    const int64_t token = r.first_position + row % s.T;
+    const int64_t in_bounds = 2 * (row / s.T * num_tokens + token);
+    const int64_t begin = bounds.empty() ? 0 : static_cast<int64_t>(bounds[index(in_bounds)]);
     for (int64_t pair = 0; pair < r.num_pairs; ++pair) {
-      const int64_t at = (row % s.T - begin) * 2 * r.num_pairs + pair;
+      const int64_t at = (token - begin) * 2 * r.num_pairs + pair;
       const double cosine = angles[index(at)];
       const double sine = angles[index(at + r.num_pairs)] * (r.inverse ? -1 : 1);
       double& a = qkv[index(head * s.D + (r.interleaved ? 2 * pair : pair))];
@@ -65,69 +72,28 @@ Values rotated(Values qkv, const Shape& s, const Rotation& r) {
 OpCase rotate(DType x, Shape s, Rotation r) {
   const std::string name = name_of("rotate", x, s) + "_P" + std::to_string(r.num_pairs) +
                            r.documents.name() + (r.interleaved ? "_interleaved" : "") +
-                           (r.inverse ? "_inverse" : "");
+                           (r.inverse ? "_inverse" : "") +
+                           (r.first_position > 0 ? "_at" + std::to_string(r.first_position) : "");
   return {name,
           [=](Backend& backend) -> Outputs {
             Arrays arrays(backend);
-            const Values bounds = document_bounds(r.documents, s.B, s.T);
+            const Values bounds = documents_of(s, r);
+            const int64_t num_tokens = r.first_position + s.T;
             const Tensor qkv =
                 arrays.make(x, {s.B, s.T, s.G, s.R + 2, s.D}, random_values(s.grouped(), 1, x));
             arrays.run(Rotary{
                 .qkv = qkv,
-                .angles = arrays.make(DType::kFloat32, {s.T + 1, 2, r.num_pairs}, angles_of(s, r)),
-                .document_bounds =
-                    bounds.empty() ? Tensor() : arrays.make(DType::kInt32, {s.B, s.T, 2}, bounds),
+                .angles = arrays.make(DType::kFloat32, {num_tokens + 1, 2, r.num_pairs}, angles_of(s, r)),
+                .first_position = r.first_position,
+                .document_bounds = bounds.empty()
+                                       ? Tensor()
+                                       : arrays.make(DType::kInt32, {s.B, num_tokens, 2}, bounds),
                 .interleaved = r.interleaved,
                 .inverse = r.inverse});
             return {arrays.output("qkv", qkv)};
           },
           [=]() -> Outputs {
             return {{"qkv", rotated(random_values(s.grouped(), 1, x), s, r)}};
-          }};
-}
-
-// Returns the place in (B,T,G,R+2,D) of element `i` of (B,T,G*R,3,D).
-int64_t place_in_group(int64_t i, const Shape& s) {
-  const int64_t d = i % s.D, part = i / s.D % 3, head = i / (3 * s.D);
-  const int64_t group = head / s.R, query = head % s.R;
-  return (group * (s.R + 2) + (part == 0 ? query : s.R + part - 1)) * s.D + d;
-}
-
-OpCase expand(DType x, Shape s) {
-  return {name_of("expand_groups", x, s),
-          [=](Backend& backend) -> Outputs {
-            Arrays arrays(backend);
-            const Tensor out = arrays.make(x, {s.B, s.T, s.G * s.R, 3, s.D});
-            arrays.run(ExpandGroups{.expanded = out,
-                                    .grouped = arrays.make(x, {s.B, s.T, s.G, s.R + 2, s.D},
-                                                           random_values(s.grouped(), 1, x))});
-            return {arrays.output("expanded", out)};
-          },
-          [=]() -> Outputs {
-            const Values grouped = random_values(s.grouped(), 1, x);
-            Values out(index(s.expanded()));
-            for (int64_t i = 0; i < s.expanded(); ++i)
-              out[index(i)] = grouped[index(place_in_group(i, s))];
-            return {{"expanded", out}};
-          }};
-}
-
-OpCase sum(DType x, Shape s) {
-  return {name_of("sum_groups", x, s),
-          [=](Backend& backend) -> Outputs {
-            Arrays arrays(backend);
-            const Tensor out = arrays.make(x, {s.B, s.T, s.G, s.R + 2, s.D});
-            arrays.run(SumGroups{.grouped = out,
-                                 .expanded = arrays.make(x, {s.B, s.T, s.G * s.R, 3, s.D},
-                                                         random_values(s.expanded(), 2, x))});
-            return {arrays.output("grouped", out)};
-          },
-          [=]() -> Outputs {
-            const Values gradients = random_values(s.expanded(), 2, x);
-            Values out(index(s.grouped()), 0.0);
-            for (int64_t i = 0; i < s.expanded(); ++i)
-              out[index(place_in_group(i, s))] += gradients[index(i)];
-            return {{"grouped", out}};
           }};
 }
 
@@ -148,10 +114,13 @@ void add_qkv_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
                                 .interleaved = interleaved,
                                 .inverse = true,
                                 .documents = {.length = 4, .is_random = true}}));
+        cases.push_back(rotate(x, s,
+                               {.num_pairs = num_pairs,
+                                .interleaved = interleaved,
+                                .documents = {.length = interleaved ? 6 : 0, .is_random = true},
+                                .first_position = 11}));
       }
     }
-    cases.push_back(expand(x, s));
-    cases.push_back(sum(x, s));
   }
 }
 

@@ -131,7 +131,7 @@ Normalised rms_norm(const Values& inp, const Values& weight, double epsilon) {
   return result;
 }
 
-AttentionResult attention(const Values& qkv, int64_t B, int64_t T, int64_t H, int64_t D,
+AttentionResult attention(const Values& qkv, int64_t B, int64_t T, int64_t H, int64_t R, int64_t D,
                           double scale, const Heads& heads, const Dropout& dropout,
                           const Values& document_bounds, const Values& slopes) {
   AttentionResult result{Values(index(B * T * H * D)), Values(index(B * H * T))};
@@ -139,7 +139,8 @@ AttentionResult attention(const Values& qkv, int64_t B, int64_t T, int64_t H, in
   const int64_t tiles = (T + 63) / 64, head_elements = tiles * (tiles + 1) / 2 * 64 * 64;
   const Values mask = mask_multipliers(dropout, B * total * head_elements);
   const auto at = [&](int64_t b, int64_t t, int64_t h, int64_t part, int64_t d) {
-    return qkv[index((((b * T + t) * H + h) * 3 + part) * D + d)];
+    const int64_t row = part == 0 ? h % R : R + part - 1;
+    return qkv[index((((b * T + t) * (H / R) + h / R) * (R + 2) + row) * D + d)];
   };
   for (int64_t b = 0; b < B; ++b) {
     for (int64_t h = 0; h < H; ++h) {

@@ -30,7 +30,8 @@ Normalised rms_norm(const Values& inp, const Values& weight, double epsilon);  /
 struct AttentionResult {
   Values out, lse;
 };
-AttentionResult attention(const Values& qkv, int64_t B, int64_t T, int64_t H, int64_t D,
+// `qkv` is (B,T,H/R,R+2,D).
+AttentionResult attention(const Values& qkv, int64_t B, int64_t T, int64_t H, int64_t R, int64_t D,
                           double scale, const Heads& heads, const Dropout& dropout,
                           const Values& document_bounds = {}, const Values& slopes = {});
 

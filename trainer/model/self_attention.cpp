@@ -19,13 +19,8 @@ std::vector<float> alibi_slopes(int64_t num_heads) {
 
 void SelfAttention::for_each_buffer(const AddBuffer& add) {
   const ModelShape& m = shape_.model;
-  const int64_t B = m.micro_batch_size, T = m.seq_length, H = shape_.num_heads();
   const auto scratch = MemoryClass::kScratch;
-  if (shares_keys()) {
-    add(scratch, "expanded qkv", &expanded_, m.dtype, {B, T, H, 3, m.head_size});
-    add(scratch, "expanded dqkv", &dexpanded_, m.dtype, {B, T, H, 3, m.head_size});
-  }
-  if (m.has_alibi) add(scratch, "ALiBi slopes", &slopes_, DType::kFloat32, {H});
+  if (m.has_alibi) add(scratch, "ALiBi slopes", &slopes_, DType::kFloat32, {shape_.num_heads()});
   if (m.rotary_size > 0)
     add(scratch, "rotary angles", &angles_, DType::kFloat32,
         {longest_sequence_, 2, m.rotary_size / 2});
@@ -78,7 +73,7 @@ void SelfAttention::forward(const Layer& layer, const LinearLayers::Input& input
   backend_.run(AttentionForward{.out = a.att,
                                 .lse = a.lse,
                                 .kept = a.dropout_mask,
-                                .qkv = expanded(a.qkv),
+                                .qkv = a.qkv,
                                 .document_bounds = documents(layer.batch),
                                 .slopes = slopes_,
                                 .scale = scale(),
@@ -102,19 +97,18 @@ void SelfAttention::backward(const Layer& layer, bool accumulate) {
   stream_.start_gathering_rows(a.ln1);
 
   const bool attention_sums = shape_.model.attention_sums_qkv_bias();
-  backend_.run(AttentionBackward{.dqkv = shares_keys() ? dexpanded_ : a.dqkv,
+  backend_.run(AttentionBackward{.dqkv = a.dqkv,
                                  .dout = datt,
                                  .out = a.att,
                                  .lse = a.lse,
                                  .kept = a.dropout_mask,
-                                 .qkv = expanded(a.qkv),
+                                 .qkv = a.qkv,
                                  .document_bounds = documents(layer.batch),
                                  .slopes = slopes_,
                                  .scale = scale(),
                                  .dropout_p = shape_.model.attention_dropout,
                                  .dqkv_bias = attention_sums ? dw.qkv_bias : Tensor(),
                                  .accumulate = accumulate});
-  if (shares_keys()) backend_.run(SumGroups{.grouped = a.dqkv, .expanded = dexpanded_});
   rotate(a.dqkv, layer.batch, /*inverse=*/true);
 
   const Tensor dqkv = as_rows(a.dqkv, shape_.qkv_size());
@@ -135,12 +129,6 @@ void SelfAttention::rotate(Tensor qkv, const MicroBatch& batch, bool inverse) {
                       .document_bounds = m.restarts_positions ? batch.document_bounds : Tensor(),
                       .interleaved = m.rotary_interleaved,
                       .inverse = inverse});
-}
-
-Tensor SelfAttention::expanded(Tensor qkv) {
-  if (!shares_keys()) return qkv;
-  backend_.run(ExpandGroups{.expanded = expanded_, .grouped = qkv});
-  return expanded_;
 }
 
 float SelfAttention::scale() const {

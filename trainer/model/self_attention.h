@@ -43,10 +43,6 @@ class SelfAttention {
  private:
   // Turns queries and keys by their positions, or back.
   void rotate(Tensor qkv, const MicroBatch& batch, bool inverse);
-  // Returns qkv as attention reads it, each query with its key and value: itself, or where queries
-  // share them expanded_, which the next call overwrites.
-  Tensor expanded(Tensor qkv);
-  bool shares_keys() const { return shape_.num_groups() < shape_.num_heads(); }
   float scale() const;
   // Returns the documents that attention does not leave.
   Tensor documents(const MicroBatch& batch) const {
@@ -62,7 +58,6 @@ class SelfAttention {
   const int64_t longest_sequence_;  // T of the buffers
   Tensor angles_;                   // (T,2,P) fp32 of rotary positions
   Tensor slopes_;                   // (H/tp) fp32 of ALiBi
-  Tensor expanded_, dexpanded_;     // (B,T,H/tp,3,D) where queries share keys and values
 };
 
 }  // namespace weft

@@ -38,19 +38,26 @@ DeviceChoice choose_device(const std::string& device) {
 }
 
 std::string slow_attention_line(const ModelShape& shape, const Topology& topology) {
-  if (has_flash_attention(shape.head_size)) return "";
-  const UnfusedScratch scratch = unfused_scratch(
-      shape.seq_length, shape.num_heads / topology.tp_size, shape.head_size, shape.dtype);
+  if (has_flash_attention(shape.head_size, shape.dtype)) return "";
+  const int64_t T = shape.seq_length;
+  const UnfusedScratch scratch =
+      unfused_scratch(T, T, shape.num_heads / topology.tp_size, shape.head_size, shape.dtype,
+                      shape.num_groups() < shape.num_heads);
+  const std::string why =
+      shape.dtype == DType::kFloat32
+          ? "in fp32"
+          : fmt::format("for heads of {}, but for multiples of 8 up to {}", shape.head_size,
+                        kMaxFlashHeadSize);
   return fmt::format(
-      "> attention: there are no flash kernels for heads of {}, but for multiples of 8 up to {}: the scores of {} "
-      "queries and {} heads at a time are kept in {:.2f} MiB of workspace, which is slower\n",
-      shape.head_size, kMaxFlashHeadSize, scratch.num_queries, scratch.num_heads,
+      "> attention: there are no flash kernels {}: the scores of {} queries and {} heads at a time are kept in {:.2f} "
+      "MiB of workspace, which is slower\n",
+      why, scratch.num_queries, scratch.num_heads,
       static_cast<double>(scratch.num_bytes) / (1 << 20));
 }
 
 std::string attention_line(const ModelShape& shape, const Topology& topology) {
-  if (!has_flash_attention(shape.head_size)) return slow_attention_line(shape, topology);
-  return "> attention: " + flash_kernels(shape.dtype) + "\n";
+  if (!has_flash_attention(shape.head_size, shape.dtype)) return slow_attention_line(shape, topology);
+  return "> attention: " + flash_kernels() + "\n";
 }
 
 std::unique_ptr<Backend> create_backend(DeviceKind kind, const Config& config, int local_rank) {

@@ -9,7 +9,6 @@
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/attention/backward_workspace/bias_sums.h"
 #include "kernels/cuda/attention/backward_workspace/row_values.h"
-#include "kernels/cuda/attention/fp32/fp32.h"
 #include "kernels/cuda/attention/instances/instances.h"
 #include "kernels/flash_attention.h"
 
@@ -28,14 +27,13 @@ void require(bool condition, const std::string& what) {
   if (!condition) throw std::invalid_argument("attention: " + what);
 }
 
-Params checked_params(const Tensor& qkv, const Tensor& document_bounds, const Tensor& slopes,
-                      const Heads& heads, float scale, const Dropout& dropout) {
-  const int64_t B = qkv.shape(0), T = qkv.shape(1), H = qkv.shape(2), D = qkv.shape(4);
-  require(has_flash_attention(D), "head size " + std::to_string(D) + " has no flash kernels");
-  require(qkv.dtype() != DType::kFloat32 || B * H <= 65535,
-          "B * H is beyond 65535; use a smaller micro-batch");
-  Params params = common_params(qkv, document_bounds, slopes, heads, scale, dropout);
-  params.heads_per_group = heads_per_group(T, D, B, H);
+template <typename Op>
+Params checked_params(const Op& op) {
+  const HeadVectors& q = op.qkv.q;
+  require(has_flash_attention(q.D, q.dtype), "head size " + std::to_string(q.D) + " in " +
+                                                 name_of(q.dtype) + " has no flash kernels");
+  Params params = params_of(op);
+  params.heads_per_group = heads_per_group(op.qkv.k.T, q.D, q.B, q.H);
   return params;
 }
 
@@ -44,36 +42,21 @@ Params checked_params(const Tensor& qkv, const Tensor& document_bounds, const Te
 }  // namespace attention
 
 void attention_forward(cudaStream_t stream, const AttentionForward& args, uint32_t* tile_counter) {
-  attention::Params params = attention::checked_params(args.qkv, args.document_bounds, args.slopes,
-                                                       args.heads, args.scale, args.dropout);
-  params.out = args.out.data();
-  params.lse = args.lse.as<float>();
-  params.kept = args.kept.as<uint32_t>();
+  attention::Params params = attention::checked_params(args);
   params.tile_counter = tile_counter;
   const bool drop = args.dropout.p > 0;
   if (drop) attention::draw_kept(stream, params);
-  if (args.qkv.dtype() == DType::kFloat32) {
-    attention::forward_fp32(stream, params, drop);
-  } else {
-    attention::choose_element(args.qkv.dtype(), [&](auto element) {
-      attention::choose_tile(params.head_size, [&](auto columns, auto padded) {
-        attention::forward_16bit<decltype(element), columns(), padded()>(stream, params, drop);
-      });
+  attention::choose_element(args.qkv.q.dtype, [&](auto element) {
+    attention::choose_tile(params.head_size, [&](auto columns, auto padded) {
+      attention::forward_16bit<decltype(element), columns(), padded()>(stream, params, drop);
     });
-  }
+  });
 }
 
 namespace {
 
 attention::Params backward_params(const AttentionBackward& args, void* workspace) {
-  attention::Params params =
-      attention::checked_params(args.qkv, args.document_bounds, args.slopes, Heads{}, args.scale,
-                                Dropout{.p = args.dropout_p});
-  params.dout = args.dout.data();
-  params.out_in = args.out.data();
-  params.dqkv = args.dqkv.data();
-  params.lse = args.lse.as<float>();
-  params.kept = args.kept.as<uint32_t>();
+  attention::Params params = attention::checked_params(args);
   params.lse2 = static_cast<float*>(workspace);
   params.delta = params.lse2 + padded_length(params.T) * static_cast<int64_t>(params.B) * params.H;
   const SemaphoreLayout semaphores(params.B, params.T, params.H, params.head_size);
@@ -84,7 +67,7 @@ attention::Params backward_params(const AttentionBackward& args, void* workspace
   params.dq_sums = reinterpret_cast<float*>(counters + semaphores.counter_bytes);
   params.num_slots = semaphores.num_slots;
   params.heads_together = semaphores.heads_together;
-  if (args.dqkv_bias && semaphores.columns > 0 && args.qkv.dtype() != DType::kFloat32) {
+  if (args.dqkv_bias && semaphores.columns > 0) {
     params.bias = attention::bias_sums(params, semaphores.columns, args.dropout_p > 0,
                                        params.dq_sums + semaphores.sum_bytes / 4);
   }
@@ -93,11 +76,6 @@ attention::Params backward_params(const AttentionBackward& args, void* workspace
 
 // Returns whether the kernels left the partial sums of params.bias.
 bool run_backward(cudaStream_t stream, const attention::Params& params, DType x, bool drop) {
-  if (x == DType::kFloat32) {
-    attention::backward_rows(stream, params, x);
-    attention::backward_fp32(stream, params, drop);
-    return false;
-  }
   bool has_sums = false;
   attention::choose_element(x, [&](auto element) {
     attention::choose_tile(params.head_size, [&](auto columns, auto padded) {
@@ -112,7 +90,7 @@ bool run_backward(cudaStream_t stream, const attention::Params& params, DType x,
 
 void attention_backward(cudaStream_t stream, const AttentionBackward& args, void* workspace) {
   const attention::Params params = backward_params(args, workspace);
-  const bool has_sums = run_backward(stream, params, args.qkv.dtype(), args.dropout_p > 0);
+  const bool has_sums = run_backward(stream, params, args.qkv.q.dtype, args.dropout_p > 0);
   if (!args.dqkv_bias) return;
   if (has_sums) {
     attention::add_bias_sums(stream, args.dqkv_bias, params, args.accumulate);

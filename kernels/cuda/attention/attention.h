@@ -1,11 +1,9 @@
-// Causal self-attention on the GPU, never materialising the scores [Dao 2023, arXiv:2307.08691].
+// Flash attention on the GPU, never materialising the scores [Dao 2023, arXiv:2307.08691].
 //
-// The arguments are those of kernels/operations/attention.h, all 16-byte aligned. A D that is no
-// multiple of 8 up to 160 throws std::invalid_argument; 64, 96 and 128 are fastest.
-//
-// bf16 and fp16 run on the tensor cores with fp32 sums and softmax; fp32 is plain fp32 arithmetic,
-// meant for exactness, not speed. Everything is enqueued on `stream`. Equal calls give equal bits:
-// no sum depends on the order in which blocks run. Failed launches throw DeviceLost.
+// The arguments are those of kernels/operations/attention.h, all 16-byte aligned. A type or D without
+// has_flash_attention() throws std::invalid_argument; D of 64, 96 and 128 are fastest. The tensor
+// cores multiply, with fp32 sums and softmax. Everything is enqueued on `stream`. Equal calls give
+// equal bits: no sum depends on the order in which blocks run. Failed launches throw DeviceLost.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -20,6 +18,7 @@ namespace weft::cuda {
 // Blocks draw their work from `tile_counter`, in device memory, which is 0 before and after: calls
 // that share it must be on one stream.
 void attention_forward(cudaStream_t stream, const AttentionForward& args, uint32_t* tile_counter);
+// Queries and keys are equally many here, and dqkv has a key and a value for each head of queries.
 // `workspace` is device memory of what the operation takes (kernels/cuda_scratch.h), 256-byte
 // aligned; its content is overwritten.
 void attention_backward(cudaStream_t stream, const AttentionBackward& args, void* workspace);

@@ -21,7 +21,7 @@ constexpr int kStep = kThreads * kKeys;
 // The query and head of this block's row.
 template <bool kDropout, bool kDocuments, bool kAlibi>
 struct Row {
-  int query, first_key = 0;
+  int query, position, first_key = 0;
   int64_t token, head;  // among those of all samples
   int64_t offset;       // of the row in a block of scores
   float scale, slope;
@@ -29,24 +29,27 @@ struct Row {
 
   __device__ Row(const Params& p, const ScoreBlock& block)
       : query(block.first_query + static_cast<int>(blockIdx.x)),
+        position(block.first_position + static_cast<int>(blockIdx.x)),
         token(static_cast<int64_t>(block.sample) * p.T + query),
         offset(blockIdx.y * block.head_stride + blockIdx.x * block.row_stride),
         scale(p.scale) {
     const int h = block.first_head + static_cast<int>(blockIdx.y);
     head = static_cast<int64_t>(block.sample) * p.H + h;
     slope = slope_of<kAlibi>(p, h, 1.0F);
-    if constexpr (kDocuments) first_key = first_key_of(p, block.sample, query);
-    if constexpr (kDropout) kept = p.kept + head * attention_mask_words(p.T);
+    if constexpr (kDocuments) first_key = first_key_of(p, block.sample, position);
+    if constexpr (kDropout) kept = p.kept + head * attention_mask_words(p.num_keys);
   }
-  __device__ bool sees(int key) const { return key <= query && (!kDocuments || key >= first_key); }
+  __device__ bool sees(int key) const {
+    return key <= position && (!kDocuments || key >= first_key);
+  }
   __device__ float score(float product, int key) const {
-    return add_distance<kAlibi>(product * scale, slope, key - query);
+    return add_distance<kAlibi>(product * scale, slope, key - position);
   }
   // Returns the bits of a thread's keys; the first of them is not after the query.
   __device__ uint32_t kept_bits(int key) const {
     if constexpr (!kDropout) return ~0U;
-    const uint2 words = *reinterpret_cast<const uint2*>(kept + attention_mask_word(query, key));
-    const int shift = attention_mask_bit(query, key);
+    const uint2 words = *reinterpret_cast<const uint2*>(kept + attention_mask_word(position, key));
+    const int shift = attention_mask_bit(position, key);
     return (words.x >> shift & 1) | (words.x >> (shift + 16) & 1) << 1 |
            (words.y >> shift & 1) << 2 | (words.y >> (shift + 16) & 1) << 3;
   }
@@ -77,14 +80,14 @@ __global__ void __launch_bounds__(kThreads)
   float* scores = block.scores + row.offset;
   const int first = static_cast<int>(threadIdx.x) * kKeys;
   float max = -INFINITY, values[kKeys];
-  for (int key = first; key <= row.query; key += kStep) {
+  for (int key = first; key <= row.position; key += kStep) {
     load_keys(scores, key, values);
     for (int i = 0; i < kKeys; ++i)
       if (row.sees(key + i)) max = fmaxf(max, row.score(values[i], key + i));
   }
   max = block_max(max);
   float sum[1] = {};
-  for (int key = first; key <= row.query; key += kStep) {
+  for (int key = first; key <= row.position; key += kStep) {
     load_keys(scores, key, values);
     for (int i = 0; i < kKeys; ++i)
       if (row.sees(key + i)) sum[0] += expf(row.score(values[i], key + i) - max);
@@ -96,7 +99,7 @@ __global__ void __launch_bounds__(kThreads)
   for (int begin = 0; begin < num_keys; begin += kStep) {
     const int key = begin + first;
     float probabilities[kKeys] = {};
-    if (key <= row.query) {
+    if (key <= row.position) {
       load_keys(scores, key, values);
       const uint32_t kept = row.kept_bits(key);
       for (int i = 0; i < kKeys; ++i) {
@@ -126,7 +129,7 @@ __global__ void __launch_bounds__(kThreads)
   for (int begin = 0; begin < num_keys; begin += kStep) {
     const int key = begin + static_cast<int>(threadIdx.x) * kKeys;
     float probabilities[kKeys] = {}, dscores[kKeys] = {};
-    if (key <= row.query) {
+    if (key <= row.position) {
       float products[kKeys], dprobabilities[kKeys];
       load_keys(scores, key, products);
       load_keys(gradients, key, dprobabilities);
@@ -149,53 +152,32 @@ __global__ void __launch_bounds__(kThreads)
 
 // A thread has 16 bytes of `packed`.
 template <typename T>
-__global__ void pack_runs_kernel(T* packed, const T* rows, const Runs runs, int64_t num_vecs) {
+__global__ void pack_heads_kernel(T* packed, const HeadVectors vectors, const HeadMatrices matrices,
+                                  int64_t num_vecs) {
   constexpr int kSize = Vec<T>::kSize;
   const int64_t index = blockIdx.x * static_cast<int64_t>(kThreads) + threadIdx.x;
   if (index >= num_vecs) return;
-  const int64_t vecs_per_run = runs.columns / kSize;
-  const int64_t d = index % vecs_per_run * kSize, place = index / vecs_per_run;
-  const int64_t row = place % runs.num_rows, run = place / runs.num_rows;
-  const T* from = rows + row * runs.row_stride + run * runs.D + d;
+  const int64_t vecs_per_row = matrices.columns / kSize;
+  const int64_t d = index % vecs_per_row * kSize, place = index / vecs_per_row;
+  const int64_t head = (matrices.first_head + place / vectors.T) / matrices.shared_by;
+  const T* from = static_cast<const T*>(vectors.data) +
+                  vectors.element(matrices.sample, place % vectors.T, head) + d;
   Vec<T> vec;
 #pragma unroll
-  for (int i = 0; i < kSize; ++i) vec.v[i] = d + i < runs.D ? from[i] : T(0.0F);
+  for (int i = 0; i < kSize; ++i) vec.v[i] = d + i < vectors.D ? from[i] : T(0.0F);
   store_vec(packed + index * kSize, vec);
 }
 
-// A thread has one number, because runs begin anywhere.
+// A thread has one number, because vectors begin anywhere.
 template <typename T>
-__global__ void store_runs_kernel(T* rows, const float* sums, const Runs runs,
-                                  const RunFactors factors) {
+__global__ void store_heads_kernel(const HeadVectors vectors, const float* sums,
+                                   const HeadMatrices matrices, float factor) {
   const int64_t index = blockIdx.x * static_cast<int64_t>(kThreads) + threadIdx.x;
-  const int64_t width = runs.num_runs * runs.D;
-  if (index >= runs.num_rows * width) return;
-  const int64_t row = index / width, column = index % width;
-  const int64_t run = column / runs.D, d = column % runs.D;
-  const int64_t kind = run % 3;
-  const float factor = kind == 0   ? factors.factor[0]
-                       : kind == 1 ? factors.factor[1]
-                                   : factors.factor[2];
-  rows[row * runs.row_stride + column] =
-      T(sums[(run * runs.num_rows + row) * runs.columns + d] * factor);
-}
-
-Params params_of(const AttentionForward& args) {
-  Params params = common_params(args.qkv, args.document_bounds, args.slopes, args.heads, args.scale,
-                                args.dropout);
-  params.lse = args.lse.as<float>();
-  params.kept = args.kept.as<uint32_t>();
-  return params;
-}
-
-Params params_of(const AttentionBackward& args) {
-  Params params = common_params(args.qkv, args.document_bounds, args.slopes, Heads{}, args.scale,
-                                Dropout{.p = args.dropout_p});
-  params.lse = args.lse.as<float>();
-  params.kept = args.kept.as<uint32_t>();
-  params.out_in = args.out.data();
-  params.dout = args.dout.data();
-  return params;
+  const int64_t width = matrices.num_heads * vectors.D;
+  if (index >= vectors.T * width) return;
+  const int64_t t = index / width, i = index % width / vectors.D, d = index % vectors.D;
+  static_cast<T*>(vectors.data)[vectors.element(matrices.sample, t, matrices.first_head + i) + d] =
+      T(sums[(i * vectors.T + t) * matrices.columns + d] * factor);
 }
 
 dim3 grid_of(const ScoreBlock& block) {
@@ -210,7 +192,7 @@ void draw_kept(cudaStream_t stream, const AttentionForward& args) {
 
 void softmax_forward(cudaStream_t stream, const AttentionForward& args, const ScoreBlock& block) {
   const Params params = params_of(args);
-  dispatch(args.qkv.dtype(), [&](auto type) {
+  dispatch(args.qkv.q.dtype, [&](auto type) {
     using T = decltype(type);
     choose_kernel(params, args.dropout.p > 0, [&](auto drops, auto documents, auto alibi) {
       unfused_softmax_forward_kernel<T, drops(), documents(), alibi()>
@@ -222,7 +204,7 @@ void softmax_forward(cudaStream_t stream, const AttentionForward& args, const Sc
 
 void softmax_backward(cudaStream_t stream, const AttentionBackward& args, const ScoreBlock& block) {
   const Params params = params_of(args);
-  dispatch(args.qkv.dtype(), [&](auto type) {
+  dispatch(args.qkv.q.dtype, [&](auto type) {
     using T = decltype(type);
     choose_kernel(params, args.dropout_p > 0, [&](auto drops, auto documents, auto alibi) {
       unfused_softmax_backward_kernel<T, drops(), documents(), alibi()>
@@ -232,25 +214,26 @@ void softmax_backward(cudaStream_t stream, const AttentionBackward& args, const 
   check_launch("unfused_softmax_backward_kernel");
 }
 
-void pack_runs(cudaStream_t stream, void* packed, const void* rows, const Runs& runs, DType x) {
-  dispatch(x, [&](auto type) {
+void pack_heads(cudaStream_t stream, void* packed, const HeadVectors& vectors,
+                const HeadMatrices& matrices) {
+  dispatch(vectors.dtype, [&](auto type) {
     using T = decltype(type);
-    const int64_t num_vecs = runs.num_runs * runs.num_rows * runs.columns / Vec<T>::kSize;
-    pack_runs_kernel<T><<<grid_size(ceil_div(num_vecs, kThreads)), kThreads, 0, stream>>>(
-        static_cast<T*>(packed), static_cast<const T*>(rows), runs, num_vecs);
+    const int64_t num_vecs = matrices.num_heads * vectors.T * matrices.columns / Vec<T>::kSize;
+    pack_heads_kernel<T><<<grid_size(ceil_div(num_vecs, kThreads)), kThreads, 0, stream>>>(
+        static_cast<T*>(packed), vectors, matrices, num_vecs);
   });
-  check_launch("pack_runs_kernel");
+  check_launch("pack_heads_kernel");
 }
 
-void store_runs(cudaStream_t stream, void* rows, const float* sums, const Runs& runs,
-                const RunFactors& factors, DType x) {
-  const int64_t num_elements = runs.num_rows * runs.num_runs * runs.D;
-  dispatch(x, [&](auto type) {
+void store_heads(cudaStream_t stream, const HeadVectors& vectors, const float* sums,
+                 const HeadMatrices& matrices, float factor) {
+  const int64_t num_elements = vectors.T * matrices.num_heads * vectors.D;
+  dispatch(vectors.dtype, [&](auto type) {
     using T = decltype(type);
-    store_runs_kernel<T><<<grid_size(ceil_div(num_elements, kThreads)), kThreads, 0, stream>>>(
-        static_cast<T*>(rows), sums, runs, factors);
+    store_heads_kernel<T><<<grid_size(ceil_div(num_elements, kThreads)), kThreads, 0, stream>>>(
+        vectors, sums, matrices, factor);
   });
-  check_launch("store_runs_kernel");
+  check_launch("store_heads_kernel");
 }
 
 }  // namespace weft::cuda::attention

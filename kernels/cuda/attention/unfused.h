@@ -18,8 +18,9 @@ struct ScoreBlock {
   float* gradients = nullptr;  // backward only, arranged as scores
   int64_t row_stride = 0, head_stride = 0;
   int sample = 0, first_head = 0, num_heads = 0, first_query = 0, num_queries = 0;
+  int first_position = 0;  // of the first query among the keys
   // The last query sees the most keys.
-  __host__ __device__ int num_keys() const { return first_query + num_queries; }
+  __host__ __device__ int num_keys() const { return first_position + num_queries; }
 };
 
 // Draws dropout's bits into args.kept.
@@ -34,20 +35,17 @@ void softmax_forward(cudaStream_t stream, const AttentionForward& args, const Sc
 // after the scale, both in the same way as softmax_forward.
 void softmax_backward(cudaStream_t stream, const AttentionBackward& args, const ScoreBlock& block);
 
-// Runs of D numbers that lie side by side in rows `row_stride` apart, such as queries, keys and
-// values of heads.
-struct Runs {
-  int64_t num_rows = 0, num_runs = 0, row_stride = 0, D = 0;
-  int64_t columns = 0;  // D rounded up to a multiple of 8
+// Some heads of one sample as matrices (num_heads,T,columns): D rounded up to a multiple of 8.
+// Matrix i is that of head (first_head + i) / shared_by.
+struct HeadMatrices {
+  int64_t sample = 0, first_head = 0, num_heads = 0, columns = 0;
+  int shared_by = 1;
 };
-// packed (num_runs,num_rows,columns) = the runs, with zeros from D on. Both are x.
-void pack_runs(cudaStream_t stream, void* packed, const void* rows, const Runs& runs, DType x);
-// The inverse: rows = sums (num_runs,num_rows,columns) fp32 times a factor, rounded to x. Run i has
-// the factor i % 3.
-struct RunFactors {
-  float factor[3] = {1.0F, 1.0F, 1.0F};
-};
-void store_runs(cudaStream_t stream, void* rows, const float* sums, const Runs& runs,
-                const RunFactors& factors, DType x);
+// packed = those of `vectors`, with zeros from D on. Both are of the vectors' type.
+void pack_heads(cudaStream_t stream, void* packed, const HeadVectors& vectors,
+                const HeadMatrices& matrices);
+// The inverse: vectors = sums, which are fp32, times a factor, rounded; shared_by is 1.
+void store_heads(cudaStream_t stream, const HeadVectors& vectors, const float* sums,
+                 const HeadMatrices& matrices, float factor);
 
 }  // namespace weft::cuda::attention

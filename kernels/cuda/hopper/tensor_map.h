@@ -4,6 +4,8 @@
 #include <cuda.h>
 #include <cudaTypedefs.h>
 
+#include "kernels/numbers/head_vectors.h"
+
 namespace weft::cuda {
 
 constexpr int kBoxRows = 64;  // that one copy moves
@@ -12,9 +14,9 @@ constexpr int kBoxRows = 64;  // that one copy moves
 // std::invalid_argument where the driver is too old to have it.
 PFN_cuTensorMapEncodeTiled_v12000 encode_tiled();
 
-// Returns a tensor map of a (B, T, num_rows, head_size) tensor of 16-bit numbers, with boxes of 64
-// tokens of one row and one panel of a tile of D columns. Columns beyond the head are copied as
-// zeros. Throws DeviceLost.
-CUtensorMap tensor_map(const void* data, int D, int head_size, int num_rows, int T, int B);
+// Returns a tensor map of vectors of 16-bit numbers, with the coordinates (column, row, token,
+// sample), where row is vectors.row(head). Its boxes are 64 tokens of one row and one panel of a
+// tile of so many columns. Columns beyond the head are copied as zeros. Throws DeviceLost.
+CUtensorMap tensor_map(const HeadVectors& vectors, int columns);
 
 }  // namespace weft::cuda

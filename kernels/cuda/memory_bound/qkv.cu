@@ -1,10 +1,7 @@
-// What becomes of queries, keys and values before attention: rotary positions, and keys and values
-// that a group of queries shares; and the backward of both. A thread has 16 bytes of an output, or
-// of both elements of its pairs; where heads are no multiples of 16 bytes, it has one element or
-// pair.
+// Rotary positions of queries and keys, and the way back. A thread has 16 bytes of both elements of
+// its pairs; where heads are no multiples of 16 bytes, it has one pair.
 #include "kernels/cuda/device/context.h"
 #include "kernels/cuda/device/device.cuh"
-#include "kernels/cuda/device/pieces.cuh"
 #include "kernels/operations/qkv.h"
 
 namespace weft::cuda {
@@ -17,7 +14,16 @@ struct RotaryArgs {
   const float* angles;  // (S,2,P)
   const int32_t* document_bounds;
   int64_t num_rows, T, G, parts, D, num_pairs;
+  int64_t first_position, bounds_per_sample;
   float sign;  // of the sines: -1 turns back
+
+  // Returns the cosines of a row's position.
+  __device__ const float* angles_of(int64_t row) const {
+    const int64_t token = first_position + row % T;
+    const int64_t begin =
+        document_bounds == nullptr ? 0 : document_bounds[2 * (row / T * bounds_per_sample + token)];
+    return angles + (token - begin) * 2 * num_pairs;
+  }
 };
 
 // Neighbouring threads have neighbouring vectors of a head's rotated elements: of the first P, and
@@ -34,8 +40,7 @@ __global__ void rotate_kernel(RotaryArgs args) {
   const int64_t part = index % turned;
   index /= turned;
   const int64_t row = index / args.G;
-  const int64_t begin = args.document_bounds == nullptr ? 0 : args.document_bounds[2 * row];
-  const float* cosines = args.angles + (row % args.T - begin) * 2 * args.num_pairs;
+  const float* cosines = args.angles_of(row);
   const float* sines = cosines + args.num_pairs;
   T* head = static_cast<T*>(args.qkv) + (index * args.parts + part) * args.D + vec * kSize;
   if constexpr (kInterleaved) {
@@ -76,8 +81,7 @@ __global__ void rotate_pairs_kernel(RotaryArgs args, bool interleaved) {
   const int64_t part = index % turned;
   index /= turned;
   const int64_t row = index / args.G;
-  const int64_t begin = args.document_bounds == nullptr ? 0 : args.document_bounds[2 * row];
-  const float* angles = args.angles + (row % args.T - begin) * 2 * args.num_pairs + pair;
+  const float* angles = args.angles_of(row) + pair;
   const float cosine = angles[0], sine = args.sign * angles[args.num_pairs];
   T* head = static_cast<T*>(args.qkv) + (index * args.parts + part) * args.D;
   T& first = head[interleaved ? 2 * pair : pair];
@@ -85,43 +89,6 @@ __global__ void rotate_pairs_kernel(RotaryArgs args, bool interleaved) {
   const auto a = static_cast<float>(first), b = static_cast<float>(second);
   first = T(a * cosine - b * sine);
   second = T(b * cosine + a * sine);
-}
-
-// A head is `pieces_per_head` pieces.
-template <typename T, int kSize>
-__global__ void expand_groups_kernel(T* expanded, const T* grouped, int64_t num_pieces,
-                                     int64_t pieces_per_head, int64_t queries) {
-  const int64_t index = blockIdx.x * static_cast<int64_t>(kThreads) + threadIdx.x;
-  if (index >= num_pieces) return;
-  const int64_t piece = index % pieces_per_head, part = index / pieces_per_head % 3;
-  const int64_t head = index / (3 * pieces_per_head), group = head / queries;
-  const int64_t source = part == 0 ? head - group * queries : queries + part - 1;
-  const int64_t from = ((group * (queries + 2) + source) * pieces_per_head + piece) * kSize;
-  copy_piece<kSize>(expanded + index * kSize, grouped + from);
-}
-
-template <typename T, int kSize>
-__global__ void sum_groups_kernel(T* grouped, const T* expanded, int64_t num_pieces,
-                                  int64_t pieces_per_head, int64_t queries) {
-  const int64_t index = blockIdx.x * static_cast<int64_t>(kThreads) + threadIdx.x;
-  if (index >= num_pieces) return;
-  const int64_t piece = index % pieces_per_head, source = index / pieces_per_head % (queries + 2);
-  const int64_t group = index / ((queries + 2) * pieces_per_head);
-  const auto gradient = [&](int64_t query, int64_t part) {
-    return expanded + (((group * queries + query) * 3 + part) * pieces_per_head + piece) * kSize;
-  };
-  if (source < queries) {
-    copy_piece<kSize>(grouped + index * kSize, gradient(source, 0));
-    return;
-  }
-  float total[kSize] = {};
-  for (int64_t query = 0; query < queries; ++query) {
-    float values[kSize];
-    load_piece(gradient(query, source - queries + 1), values);
-#pragma unroll
-    for (int i = 0; i < kSize; ++i) total[i] += values[i];
-  }
-  store_piece(grouped + index * kSize, total);
 }
 
 }  // namespace
@@ -138,6 +105,8 @@ void run(const Context& context, const Rotary& op) {
                              qkv.shape(3),
                              qkv.shape(4),
                              op.angles.shape(2),
+                             op.first_position,
+                             op.document_bounds ? op.document_bounds.shape(1) : 0,
                              op.inverse ? -1.0F : 1.0F};
   dispatch(qkv.dtype(), [&](auto type) {
     using T = decltype(type);
@@ -154,38 +123,6 @@ void run(const Context& context, const Rotary& op) {
     } else {
       rotate_kernel<T, false><<<blocks, kThreads, 0, context.stream>>>(on_device);
     }
-  });
-  CUDA_CHECK(cudaGetLastError());
-}
-
-void run(const Context& context, const ExpandGroups& op) {
-  const Tensor &expanded = op.expanded, &grouped = op.grouped;
-  require_aligned("expand_groups", {expanded, grouped});
-  dispatch(grouped.dtype(), [&](auto type) {
-    using T = decltype(type);
-    choose_piece<T>(grouped.shape(4), [&](auto size) {
-      const int64_t num_pieces = expanded.num_elements() / size();
-      const unsigned blocks = grid_size(ceil_div(num_pieces, kThreads));
-      expand_groups_kernel<T, size()><<<blocks, kThreads, 0, context.stream>>>(
-          expanded.as<T>(), grouped.as<const T>(), num_pieces, grouped.shape(4) / size(),
-          grouped.shape(3) - 2);
-    });
-  });
-  CUDA_CHECK(cudaGetLastError());
-}
-
-void run(const Context& context, const SumGroups& op) {
-  const Tensor &grouped = op.grouped, &expanded = op.expanded;
-  require_aligned("sum_groups", {grouped, expanded});
-  dispatch(grouped.dtype(), [&](auto type) {
-    using T = decltype(type);
-    choose_piece<T>(grouped.shape(4), [&](auto size) {
-      const int64_t num_pieces = grouped.num_elements() / size();
-      const unsigned blocks = grid_size(ceil_div(num_pieces, kThreads));
-      sum_groups_kernel<T, size()><<<blocks, kThreads, 0, context.stream>>>(
-          grouped.as<T>(), expanded.as<const T>(), num_pieces, grouped.shape(4) / size(),
-          grouped.shape(3) - 2);
-    });
   });
   CUDA_CHECK(cudaGetLastError());
 }

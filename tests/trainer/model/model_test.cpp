@@ -239,7 +239,7 @@ class AttentionGradients final : public ForwardingBackend {
   void run(const AttentionBackward& op) override {
     EXPECT_TRUE(op.dqkv_bias);
     ForwardingBackend::run(op);
-    of_calls.push_back(to_host(*this, op.dqkv));
+    of_calls.push_back(to_host(*this, packed_tensor(op.dqkv)));
   }
 };
 

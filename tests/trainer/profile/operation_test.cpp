@@ -150,13 +150,16 @@ TEST(Operation, WhatLlamasLayersAddMovesEachTensorOnce) {
   EXPECT_EQ(operation_of(GluBackward{.dpre = wide, .dout = narrow, .pre = wide}).bytes,
             5 * 2.0 * 16 * 32);
   // 2 samples of 8 tokens, 3 groups of 2 queries, a key and a value of 16; half of a head turns.
-  const Tensor grouped = bf16({2, 8, 3, 4, 16}), expanded = bf16({2, 8, 6, 3, 16});
+  const Tensor grouped = bf16({2, 8, 3, 4, 16});
   const Operation rotate = operation_of(Rotary{.qkv = grouped, .angles = fp32({32, 2, 4})});
   EXPECT_EQ(to_string(rotate), "rotate heads=144 elements=8 bf16");
   EXPECT_EQ(rotate.bytes, 2 * 2.0 * 144 * 8 + 4.0 * 8 * 8);
-  const Operation groups = operation_of(SumGroups{.grouped = grouped, .expanded = expanded});
-  EXPECT_EQ(to_string(groups), "sum_groups N=16 G=3 R=2 D=16 bf16");
-  EXPECT_EQ(groups.bytes, 2.0 * 16 * (12 + 18) * 16);
+  // Attention reads each key once, whatever number of queries shares it.
+  const Tensor att = bf16({2, 8, 6, 16}), lse = fp32({2, 6, 8});
+  const Operation attention =
+      operation_of(AttentionForward{.out = att, .lse = lse, .qkv = grouped});
+  EXPECT_EQ(to_string(attention), "attention_forward B=2 T=8 H=6 D=16 bf16");
+  EXPECT_EQ(attention.bytes, 2.0 * 16 * (12 + 6) * 16 + 4.0 * 2 * 6 * 8);
 }
 
 TEST(Operation, AdamWMovesThirtyBytesOfABf16ParameterAndTwentyEightOfAnFp32One) {

@@ -4,26 +4,52 @@
 #include "kernels/cuda/attention/arguments/common_params.h"
 
 namespace weft::cuda::attention {
+namespace {
 
-Params common_params(const Tensor& qkv, const Tensor& document_bounds, const Tensor& slopes,
-                     const Heads& heads, float scale, const Dropout& dropout) {
-  const int64_t B = qkv.shape(0), T = qkv.shape(1), H = qkv.shape(2);
-  if (!(scale > 0)) throw std::invalid_argument("attention: the scale must be positive");
+template <typename Op>
+Params common_params(const Op& op, const Heads& heads, const Dropout& dropout) {
+  const HeadVectors &q = op.qkv.q, &k = op.qkv.k;
+  if (!(op.scale > 0)) throw std::invalid_argument("attention: the scale must be positive");
   // Grids are one-dimensional, and block indices have 32 bits.
-  if (B * H * ((T + 31) / 32) > std::numeric_limits<int32_t>::max() || T > (1 << 24))
+  if (q.B * q.H * ((k.T + 31) / 32) > std::numeric_limits<int32_t>::max() || k.T > (1 << 24))
     throw std::invalid_argument("attention: B * H * T is too large; use a smaller micro-batch");
   Params params;
-  params.qkv = qkv.data();
-  params.B = static_cast<int>(B);
-  params.T = static_cast<int>(T);
-  params.H = static_cast<int>(H);
-  params.head_size = static_cast<int>(qkv.shape(4));
+  params.q = q;
+  params.k = k;
+  params.v = op.qkv.v;
+  params.B = static_cast<int>(q.B);
+  params.T = static_cast<int>(q.T);
+  params.H = static_cast<int>(q.H);
+  params.num_keys = static_cast<int>(k.T);
+  params.first_query = static_cast<int>(op.first_query);
+  params.queries_per_key = static_cast<int>(q.H / k.H);
+  params.head_size = static_cast<int>(q.D);
   params.first_head = static_cast<int>(heads.first);
-  params.total_heads = static_cast<int>(heads.total > 0 ? heads.total : H);
-  params.scale = scale;
+  params.total_heads = static_cast<int>(heads.total > 0 ? heads.total : q.H);
+  params.scale = op.scale;
   params.dropout = dropout_args(dropout);
-  params.document_bounds = document_bounds.as<const int2>();
-  params.slopes = slopes.as<const float>();
+  params.document_bounds = op.document_bounds.template as<const int2>();
+  params.slopes = op.slopes.template as<const float>();
+  params.lse = op.lse.template as<float>();
+  params.kept = op.kept.template as<uint32_t>();
+  return params;
+}
+
+}  // namespace
+
+Params params_of(const AttentionForward& op) {
+  Params params = common_params(op, op.heads, op.dropout);
+  params.out = op.out.data();
+  return params;
+}
+
+Params params_of(const AttentionBackward& op) {
+  Params params = common_params(op, Heads{}, Dropout{.p = op.dropout_p});
+  params.out_in = op.out.data();
+  params.dout = op.dout.data();
+  params.dq = op.dqkv.q;
+  params.dk = op.dqkv.k;
+  params.dv = op.dqkv.v;
   return params;
 }
 

@@ -12,7 +12,7 @@ constexpr int kThreads = 256;
 // A thread draws kMaskWordsPerDraw words, and blocks_per_head blocks the words of a head.
 __global__ void __launch_bounds__(kThreads)
     attention_draw_kernel(const Params p, int blocks_per_head, int num_digits) {
-  const int64_t draws_per_head = attention_mask_words(p.T) / kMaskWordsPerDraw;
+  const int64_t draws_per_head = attention_mask_words(p.num_keys) / kMaskWordsPerDraw;
   const int bh = blockIdx.x / blocks_per_head;
   const int64_t draw = static_cast<int64_t>(blockIdx.x % blocks_per_head) * kThreads + threadIdx.x;
   if (draw >= draws_per_head) return;
@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 void draw_kept(cudaStream_t stream, const Params& params) {
-  const int64_t draws_per_head = attention_mask_words(params.T) / kMaskWordsPerDraw;
+  const int64_t draws_per_head = attention_mask_words(params.num_keys) / kMaskWordsPerDraw;
   const auto blocks_per_head = static_cast<int>((draws_per_head + kThreads - 1) / kThreads);
   attention_draw_kernel<<<params.B * params.H * blocks_per_head, kThreads, 0, stream>>>(
       params, blocks_per_head, dropout_digits(params.dropout.threshold));

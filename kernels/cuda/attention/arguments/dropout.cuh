@@ -13,12 +13,13 @@ constexpr int kMaskRowsWords = kMaskTileWords / 4;  // of 16 queries by 64 keys
 // Draws dropout's bits into `kept`. Forward begins with it.
 void draw_kept(cudaStream_t stream, const Params& params);
 
-// Returns the bits of the tile of these queries and keys. Where the queries are beyond T, or the
-// causal mask hides the tile, nothing reads the bits, and those of another tile are returned.
+// Returns the bits of the tile of these queries and keys, by their positions. Where there are no
+// such queries, or the causal mask hides the tile, nothing reads the bits, and those of another
+// tile are returned.
 __device__ inline const uint32_t* mask_tile(const Params& p, int bh, int query_tile, int key_tile) {
-  query_tile = min(query_tile, static_cast<int>(attention_mask_tiles(p.T)) - 1);
+  query_tile = min(query_tile, static_cast<int>(attention_mask_tiles(p.num_keys)) - 1);
   key_tile = min(key_tile, query_tile);
-  return p.kept + bh * attention_mask_words(p.T) + attention_mask_tile(query_tile, key_tile);
+  return p.kept + bh * attention_mask_words(p.num_keys) + attention_mask_tile(query_tile, key_tile);
 }
 
 // Returns this lane's word of 16 queries and of the 64 keys around `key`.

@@ -49,9 +49,8 @@ void allow_shared_memory(const void* kernel, int num_bytes, const char* name) {
 
 namespace weft {
 
-std::string flash_kernels(DType x) {
+std::string flash_kernels() {
   namespace attention = cuda::attention;
-  if (x == DType::kFloat32) return "flash attention in plain fp32";
   if (attention::uses_hopper_kernels()) return "flash attention for Hopper (wgmma)";
   const std::string mma_sync = "flash attention for GPUs from sm_80 on (mma.sync)";
   if (attention::wants_mma_sync()) return mma_sync + ", as WEFT_ATTENTION says";

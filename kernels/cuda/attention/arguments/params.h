@@ -11,6 +11,7 @@
 
 #include "kernels/flash_attention.h"
 #include "kernels/numbers/dropout.h"
+#include "kernels/numbers/head_vectors.h"
 #include "kernels/numbers/philox.h"
 
 namespace weft::cuda::attention {
@@ -47,23 +48,27 @@ struct BiasSums {
   }
 };
 
+// The kernels number queries by what there are of them, and keys by their positions. Query i stands
+// at position first_query + i; backward's kernels take first_query = 0 and num_keys = T alone.
 struct Params {
-  const void* qkv = nullptr;   // (B,T,H,3,D)
+  HeadVectors q, k, v;         // queries (B,T,H,D); keys and values (B,num_keys,H/R,D)
+  HeadVectors dq, dk, dv;      // backward only; dk and dv have H heads, one for each of q
   const void* dout = nullptr;  // (B,T,H,D), backward only
   const void* out_in = nullptr;
   void* out = nullptr;       // (B,T,H,D), forward only
-  void* dqkv = nullptr;      // (B,T,H,3,D), backward only
   float* lse = nullptr;      // (B,H,T)
   float* lse2 = nullptr;     // (B,H,padded T): lse * log2(e), backward only
   float* delta = nullptr;    // (B,H,padded T): sum over D of dout * out, backward only
   uint32_t* kept = nullptr;  // (B,H,words): dropout's bits
   int B = 0, T = 0, H = 0;
+  int num_keys = 0, first_query = 0;
+  int queries_per_key = 1;              // R
   int first_head = 0, total_heads = 0;  // this rank's among those of the whole model
   float scale = 1;
   DropoutArgs dropout;
   int heads_per_group = 1;                // see block_order
   uint32_t* tile_counter = nullptr;       // forward on Hopper only: 0 before and after the kernel
-  const int2* document_bounds = nullptr;  // (B,T): begin and end of each token's document, or null
+  const int2* document_bounds = nullptr;  // (B,num_keys): begin and end of each token's document
   const float* slopes = nullptr;          // (H) of ALiBi, or null
   int head_size = 0;                      // D of the tensors
   // Sums of dQ and who may add to them (backward_workspace/semaphores.cuh), backward on Hopper
@@ -74,6 +79,11 @@ struct Params {
   int heads_together = 1;  // whose work tiles alternate
   BiasSums bias;           // backward on Hopper only
 };
+
+// Returns the vectors of a tensor (B,T,H,D) such as out.
+inline HeadVectors vectors_of(const Params& p, const void* tensor) {
+  return head_vectors(const_cast<void*>(tensor), p.q.dtype, p.B, p.T, p.H, p.head_size);
+}
 
 // Calls function(std::true_type{}) or function(std::false_type{}).
 template <typename Function>
@@ -128,12 +138,12 @@ __device__ inline BlockPlace block_order(const Params& p, int num_tiles, int idx
 // of its document on. Both ascend along T, so the first row of a tile tells where its tiles of keys
 // begin, and the last row where its tiles of queries end.
 
-// Tokens from T on have the bounds of the last one.
+// Both take positions. Those behind the last key have the bounds of that one.
 __device__ inline int first_key_of(const Params& p, int b, int query) {
-  return p.document_bounds[static_cast<int64_t>(b) * p.T + min(query, p.T - 1)].x;
+  return p.document_bounds[static_cast<int64_t>(b) * p.num_keys + min(query, p.num_keys - 1)].x;
 }
 __device__ inline int end_of_queries_of(const Params& p, int b, int key) {
-  return p.document_bounds[static_cast<int64_t>(b) * p.T + min(key, p.T - 1)].y;
+  return p.document_bounds[static_cast<int64_t>(b) * p.num_keys + min(key, p.num_keys - 1)].y;
 }
 
 // --- ALiBi ---

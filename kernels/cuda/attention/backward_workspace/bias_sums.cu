@@ -77,11 +77,9 @@ void add_bias_sums(cudaStream_t stream, const Tensor& out, const Params& params,
 
 }  // namespace attention
 
-namespace {}  // namespace
-
 // The sums of keys, which are rounding alone, are left out.
 void sum_dqkv(cudaStream_t stream, const AttentionBackward& args, void* scratch) {
-  const Tensor& dqkv = args.dqkv;
+  const Tensor dqkv = packed_tensor(args.dqkv);
   const int64_t H = dqkv.shape(2), D = dqkv.shape(4);
   auto* const row = static_cast<float*>(scratch);
   column_sums(stream, row, dqkv.data(), dqkv.dtype(), dqkv.shape(0) * dqkv.shape(1), H * 3 * D,

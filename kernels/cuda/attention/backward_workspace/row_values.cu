@@ -8,35 +8,8 @@ namespace weft::cuda::attention {
 
 namespace {
 
-// Computes lse2 and delta with one warp per row; rows from T on get the padding's values.
-__global__ void attention_backward_rows_fp32_kernel(const Params p) {
-  const int64_t padded = padded_length(p.T);
-  const int64_t row = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 32;
-  if (row >= padded * p.B * p.H) return;
-  const int64_t bh = row / padded, t = row % padded;
-  const int lane = threadIdx.x & 31;
-  if (t >= p.T) {
-    if (lane == 0) {
-      p.lse2[row] = INFINITY;
-      p.delta[row] = 0;
-    }
-    return;
-  }
-  const int64_t b = bh / p.H, h = bh % p.H;
-  const int64_t offset = ((b * p.T + t) * p.H + h) * p.head_size;
-  const float* out = static_cast<const float*>(p.out_in) + offset;
-  const float* dout = static_cast<const float*>(p.dout) + offset;
-  float sum = 0;
-  for (int d = lane; d < p.head_size; d += 32) sum += out[d] * dout[d];
-  for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, step);
-  if (lane == 0) {
-    p.lse2[row] = p.lse[bh * p.T + t] * kLog2E;
-    p.delta[row] = sum;
-  }
-}
-
-// The same for 16 bits, with a row spread over 8 lanes of 16 bytes each: this kernel is bound by
-// memory. It also sets the counters of semaphores.cuh to 0.
+// Computes lse2 and delta; rows from T on get the padding's values. A row is spread over 8 lanes of
+// 16 bytes each: this kernel is bound by memory. It also sets the counters of semaphores.cuh to 0.
 template <typename Element>
 __global__ void attention_backward_rows_kernel(const Params p) {
   const int64_t padded = padded_length(p.T);
@@ -145,14 +118,9 @@ void backward_rows_with_sums(cudaStream_t stream, const Params& params, DType x)
 void backward_rows(cudaStream_t stream, const Params& params, DType x) {
   if (params.bias.values_from_dout) return backward_rows_with_sums(stream, params, x);
   const int64_t num_rows = padded_length(params.T) * params.B * params.H;
-  if (x == DType::kFloat32) {
-    attention_backward_rows_fp32_kernel<<<static_cast<unsigned>((num_rows + 7) / 8), 256, 0,
-                                          stream>>>(params);
-  } else {
-    const auto kernel = x == DType::kFloat16 ? attention_backward_rows_kernel<__half>
-                                             : attention_backward_rows_kernel<__nv_bfloat16>;
-    kernel<<<static_cast<unsigned>((num_rows + 31) / 32), 256, 0, stream>>>(params);
-  }
+  const auto kernel = x == DType::kFloat16 ? attention_backward_rows_kernel<__half>
+                                           : attention_backward_rows_kernel<__nv_bfloat16>;
+  kernel<<<static_cast<unsigned>((num_rows + 31) / 32), 256, 0, stream>>>(params);
   check_launch("attention_backward_rows_kernel");
 }
 

@@ -12,7 +12,7 @@ namespace weft::cuda::attention {
 
 struct Params;
 
-// Fills lse2 and delta, and for 16 bits sets the counters of semaphores.cuh to 0. Where params.bias
+// Fills lse2 and delta, and sets the counters of semaphores.cuh to 0. Where params.bias
 // says that values come from dO, it makes their partial sums, too (bias_sums.h).
 void backward_rows(cudaStream_t stream, const Params& params, DType x);
 

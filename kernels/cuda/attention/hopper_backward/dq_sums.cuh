@@ -48,7 +48,7 @@ __device__ inline void add_sums(const Params& p, const BackwardMemory<Shape, kDr
 template <class Shape, bool kDropout, bool kDocuments>
 __device__ inline void add_query_gradients(const Params& p,
                                            const BackwardMemory<Shape, kDropout>& memory, int group,
-                                           const CUtensorMap& dqkv_map) {
+                                           const CUtensorMap& dq_map) {
   using Last = LastTile<Shape, kDocuments>;
   int count = 0;  // of blocks
   for (int i = 0;; ++i) {
@@ -58,6 +58,7 @@ __device__ inline void add_query_gradients(const Params& p,
     if (!work.exists()) return;
     const Steps<Shape, kDocuments> steps(p, work);
     const Semaphores semaphores(p, work);
+    const int dq_row = p.dq.row(work.bh % p.H);
     const int first = steps.begin + ((count ^ group) & 1);
     for (int block = first; block < steps.end; block += Shape::kGroups) {
       const int number = count + block - steps.begin;
@@ -68,8 +69,7 @@ __device__ inline void add_query_gradients(const Params& p,
       }
       if (last.is_only) semaphores.acquire(block);
       memory.sums_barriers().wait_full(number);
-      memory.dq_tile(number).store(dqkv_map, work.bh % p.H * 3, block * kSemaphoreQueries,
-                                   work.bh / p.H);
+      memory.dq_tile(number).store(dq_map, dq_row, block * kSemaphoreQueries, work.bh / p.H);
       commit_stores();
       wait_reads();
       arrive(memory.sums_barriers().empty(number));

@@ -21,9 +21,11 @@ namespace weft::cuda::attention {
 template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
 __global__ void __launch_bounds__(Shape::kThreads, 1)
     attention_backward_hopper_kernel(const __grid_constant__ Params p,
-                                     const __grid_constant__ CUtensorMap qkv_map,
+                                     const __grid_constant__ CUtensorMap q_map,
+                                     const __grid_constant__ CUtensorMap k_map,
+                                     const __grid_constant__ CUtensorMap v_map,
                                      const __grid_constant__ CUtensorMap dout_map,
-                                     const __grid_constant__ CUtensorMap dqkv_map) {
+                                     const __grid_constant__ CUtensorMap dq_map) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   using Memory = BackwardMemory<Shape, kDropout>;
   __shared__ __align__(8) uint64_t barriers[Memory::kNumBarriers];
@@ -42,10 +44,10 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
     const int warp = uniform(static_cast<int>(threadIdx.x) / 32 % 4);
     if (warp < Shape::kGroups) {
       if ((threadIdx.x & 31) == 0)
-        add_query_gradients<Shape, kDropout, kDocuments>(p, memory, warp, dqkv_map);
+        add_query_gradients<Shape, kDropout, kDocuments>(p, memory, warp, dq_map);
     } else if (warp == Shape::kGroups) {
       if ((threadIdx.x & 31) == 0)
-        load_tiles<Shape, kDropout, kDocuments>(p, memory, qkv_map, dout_map);
+        load_tiles<Shape, kDropout, kDocuments>(p, memory, q_map, k_map, v_map, dout_map);
     } else if (p.bias.of_queries != nullptr) {
       sum_query_gradients<Shape, kDropout, kDocuments>(p, memory);
     }
@@ -64,12 +66,10 @@ void launch_fused_backward(cudaStream_t stream, const Params& p) {
   allow_shared_memory(function, kSharedBytes, kName);
   constexpr bool kFp16 = kIsFp16<typename Shape::Element>;
   backward_rows(stream, p, kFp16 ? DType::kFloat16 : DType::kBFloat16);
-  const int head_size = head_size_of<Shape>(p);
   const int num_work_tiles = (p.T + kTileKeys - 1) / kTileKeys * p.B * p.H;
   kernel<<<std::min(num_work_tiles, num_multiprocessors), Shape::kThreads, kSharedBytes, stream>>>(
-      p, tensor_map(p.qkv, Shape::D, head_size, 3 * p.H, p.T, p.B),
-      tensor_map(p.dout, Shape::D, head_size, p.H, p.T, p.B),
-      tensor_map(p.dqkv, Shape::D, head_size, 3 * p.H, p.T, p.B));
+      p, tensor_map(p.q, Shape::D), tensor_map(p.k, Shape::D), tensor_map(p.v, Shape::D),
+      tensor_map(vectors_of(p, p.dout), Shape::D), tensor_map(p.dq, Shape::D));
   check_launch(kName);
 }
 

@@ -12,7 +12,8 @@ namespace weft::cuda::attention {
 // the work tile before are on their way, not earlier: the work tiles that follow wait for this one.
 template <class Shape, bool kDropout, bool kDocuments>
 __device__ inline void load_tiles(const Params& p, const BackwardMemory<Shape, kDropout>& memory,
-                                  const CUtensorMap& qkv_map, const CUtensorMap& dout_map) {
+                                  const CUtensorMap& q_map, const CUtensorMap& k_map,
+                                  const CUtensorMap& v_map, const CUtensorMap& dout_map) {
   int step = 0;
   for (int i = 0;; ++i) {
     memory.own().wait_empty(i);
@@ -24,12 +25,14 @@ __device__ inline void load_tiles(const Params& p, const BackwardMemory<Shape, k
       return;
     }
     const int b = work.bh / p.H, h = work.bh % p.H, first_key = work.tile * kTileKeys;
+    const int key_head = h / p.queries_per_key, k_row = p.k.row(key_head), v_row = p.v.row(key_head);
     expect_bytes(own_full, 2 * Shape::kGroups * Shape::kTileBytes);
     for (int group = 0; group < Shape::kGroups; ++group) {
-      memory.k_tile(i, group).load(qkv_map, 3 * h + 1, first_key + 64 * group, b, own_full);
-      memory.v_tile(i, group).load(qkv_map, 3 * h + 2, first_key + 64 * group, b, own_full);
+      memory.k_tile(i, group).load(k_map, k_row, first_key + 64 * group, b, own_full);
+      memory.v_tile(i, group).load(v_map, v_row, first_key + 64 * group, b, own_full);
     }
     const HeadView<Shape> head(p, work.bh);
+    const int q_row = p.q.row(h);
     const int last_key = first_key + kTileKeys - 1;
     const int end = kDocuments ? end_of_queries_of(p, b, last_key) : p.T;
     for (int query = first_key; query < end; query += Shape::kStep, ++step) {
@@ -37,7 +40,7 @@ __device__ inline void load_tiles(const Params& p, const BackwardMemory<Shape, k
       const uint32_t full = memory.stages().full(step);
       expect_bytes(
           full, 2 * Shape::kTileBytes + 2 * Shape::kStep * 4 + (kDropout ? Shape::kMaskBytes : 0));
-      memory.q_tile(step).load(qkv_map, 3 * h, query, b, full);
+      memory.q_tile(step).load(q_map, q_row, query, b, full);
       memory.dout_tile(step).load(dout_map, h, query, b, full);
       for (int group = 0; kDropout && group < Shape::kGroups; ++group) {
         load_bytes(memory.mask(step, group),

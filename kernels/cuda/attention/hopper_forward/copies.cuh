@@ -30,7 +30,8 @@ struct ForwardScheduler {
     const BlockPlace place = block_order(p, num_tiles, drawn);
     const int b = place.bh / p.H, first_query = (num_tiles - 1 - place.tile) * Shape::kQueries;
     // Steps begin with the first tile of keys that any of the work tile's queries sees.
-    const int first_step = kDocuments ? first_key_of(p, b, first_query) / Shape::kStep : 0;
+    const int first_step =
+        kDocuments ? first_key_of(p, b, p.first_query + first_query) / Shape::kStep : 0;
     return {place.bh, b, first_query, first_step};
   }
 #endif
@@ -41,13 +42,13 @@ struct ForwardScheduler {
 // Returns the end of the steps of a work tile.
 template <class Shape>
 __device__ inline int end_of_steps(const Params& p, const ForwardTile& work) {
-  return (min(work.first_query + Shape::kQueries, p.T) - 1) / Shape::kStep + 1;
+  return (p.first_query + min(work.first_query + Shape::kQueries, p.T) - 1) / Shape::kStep + 1;
 }
 
 // One thread draws work tiles, tells them to the other warps and loads their keys and values.
 template <class Shape, bool kDropout, bool kDocuments>
 __device__ inline void load_keys(const Params& p, const ForwardMemory<Shape, kDropout>& memory,
-                                 const CUtensorMap& qkv_map) {
+                                 const CUtensorMap& k_map, const CUtensorMap& v_map) {
   const ForwardScheduler<Shape> scheduler(p);
   int drawn = scheduler.draw(p), step = 0;
   for (int i = 0;; ++i) {
@@ -57,19 +58,21 @@ __device__ inline void load_keys(const Params& p, const ForwardMemory<Shape, kDr
     arrive(memory.work_tiles().full(i));
     if (work.bh < 0) return;
     drawn = scheduler.draw(p);
-    const int h = work.bh - work.b * p.H, end = end_of_steps<Shape>(p, work);
+    const int key_head = (work.bh - work.b * p.H) / p.queries_per_key;
+    const int k_row = p.k.row(key_head), v_row = p.v.row(key_head);
+    const int end = end_of_steps<Shape>(p, work);
     for (int tile = work.first_step; tile < end; ++tile, ++step) {
       memory.stages().wait_empty(step);
       const uint32_t full = memory.stages().full(step);
       expect_bytes(full, 2 * Shape::kTileBytes + (kDropout ? Shape::kMaskBytes : 0));
-      memory.k_tile(step).load(qkv_map, 3 * h + 1, tile * Shape::kStep, work.b, full);
-      memory.v_tile(step).load(qkv_map, 3 * h + 2, tile * Shape::kStep, work.b, full);
+      memory.k_tile(step).load(k_map, k_row, tile * Shape::kStep, work.b, full);
+      memory.v_tile(step).load(v_map, v_row, tile * Shape::kStep, work.b, full);
       // Unrolled, the addresses would spill.
 #pragma unroll 1
       for (int row = 0; kDropout && row < Shape::kGroups; ++row) {
         load_bytes(memory.mask(step, row),
-                   mask_tile(p, work.bh, work.first_query / kMaskTile + row, tile), kMaskTileBytes,
-                   full);
+                   mask_tile(p, work.bh, (p.first_query + work.first_query) / kMaskTile + row, tile),
+                   kMaskTileBytes, full);
       }
     }
   }
@@ -87,10 +90,11 @@ __device__ inline ForwardTile take_tile(const ForwardMemory<Shape, kDropout>& me
 // One thread loads queries.
 template <class Shape, bool kDropout>
 __device__ inline void load_queries(const Params& p, const ForwardMemory<Shape, kDropout>& memory,
-                                    const CUtensorMap& qkv_map) {
+                                    const CUtensorMap& q_map) {
   for (int i = 0;; ++i) {
     const ForwardTile work = take_tile(memory, i);
     if (work.bh < 0) return;
+    const int q_row = p.q.row(work.bh - work.b * p.H);
     for (int group = 0; group < Shape::kGroups; ++group) {
       const int use = query_use<Shape>(i, group);
       const int query = work.first_query + 64 * row_of_group<Shape>(i, group);
@@ -102,7 +106,7 @@ __device__ inline void load_queries(const Params& p, const ForwardMemory<Shape, 
       memory.queries().wait_empty(use);
       const uint32_t full = memory.queries().full(use);
       expect_bytes(full, Shape::kTileBytes);
-      memory.q_tile(use).load(qkv_map, 3 * (work.bh - work.b * p.H), query, work.b, full);
+      memory.q_tile(use).load(q_map, q_row, query, work.b, full);
     }
   }
 }

@@ -19,7 +19,9 @@ namespace weft::cuda::attention {
 template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
 __global__ void __launch_bounds__(Shape::kThreads, 1)
     attention_forward_hopper_kernel(const __grid_constant__ Params p,
-                                    const __grid_constant__ CUtensorMap qkv_map,
+                                    const __grid_constant__ CUtensorMap q_map,
+                                    const __grid_constant__ CUtensorMap k_map,
+                                    const __grid_constant__ CUtensorMap v_map,
                                     const __grid_constant__ CUtensorMap out_map) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   __shared__ ForwardTile work_tiles[Shape::kWorkTiles];
@@ -36,8 +38,8 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Shape::kOtherRegisters));
     const int warp = uniform(static_cast<int>(threadIdx.x) / 32 % 4);
     if ((threadIdx.x & 31) != 0) return;
-    if (warp == 0) load_keys<Shape, kDropout, kDocuments>(p, memory, qkv_map);
-    if (warp == 1) load_queries(p, memory, qkv_map);
+    if (warp == 0) load_keys<Shape, kDropout, kDocuments>(p, memory, k_map, v_map);
+    if (warp == 1) load_queries(p, memory, q_map);
     if (warp == 2) store_results(p, memory, out_map);
   }
 #endif
@@ -52,11 +54,10 @@ void launch_forward_hopper(cudaStream_t stream, const Params& p) {
   constexpr int kSharedBytes = Shape::shared_bytes(kDropout);
   constexpr const char* kName = "attention_forward_hopper_kernel";
   allow_shared_memory(function, kSharedBytes, kName);
-  const int head_size = head_size_of<Shape>(p);
   const int num_blocks = std::min(ForwardScheduler<Shape>(p).num_work_tiles, num_multiprocessors);
   kernel<<<num_blocks, Shape::kThreads, kSharedBytes, stream>>>(
-      p, tensor_map(p.qkv, Shape::D, head_size, 3 * p.H, p.T, p.B),
-      tensor_map(p.out, Shape::D, head_size, p.H, p.T, p.B));
+      p, tensor_map(p.q, Shape::D), tensor_map(p.k, Shape::D), tensor_map(p.v, Shape::D),
+      tensor_map(vectors_of(p, p.out), Shape::D));
   check_launch(kName);
 }
 

@@ -89,6 +89,7 @@ template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
 __device__ inline void attend_to(const Params& p, const ForwardMemory<Shape, kDropout>& memory,
                                  const ForwardTile& work, PanelTile<Shape::D, 64> q_tile, int row,
                                  int group_query, KeyTiles tiles, float scale_log2) {
+  const int position = p.first_query + group_query;  // of the group's first query
   using Element = typename Shape::Element;
   constexpr int D = Shape::D, kStep = Shape::kStep, kN = kStep / 8;
   const int warp_row = threadIdx.x / 32 % 4 * 16;
@@ -96,8 +97,8 @@ __device__ inline void attend_to(const Params& p, const ForwardMemory<Shape, kDr
   int first_keys[1][2];
   [[maybe_unused]] int warp_last_begin = 0;  // of the document of the warp's last query
   if constexpr (kDocuments) {
-    load_first_keys(first_keys, p, work.b, group_query + warp_row);
-    warp_last_begin = uniform(first_key_of(p, work.b, group_query + warp_row + 15));
+    load_first_keys(first_keys, p, work.b, position + warp_row);
+    warp_last_begin = uniform(first_key_of(p, work.b, position + warp_row + 15));
   }
   float acc[1][D / 8][4] = {};
   float row_max[1][2] = {{-INFINITY, -INFINITY}}, row_sum[1][2] = {};
@@ -116,7 +117,7 @@ __device__ inline void attend_to(const Params& p, const ForwardMemory<Shape, kDr
     pin(s[0]);
     float correction[1][2];
     softmax_step<kDocuments, kAlibi>(s, row_max, row_sum, correction, scale_log2,
-                                     first_key + kStep > group_query, group_query + warp_row,
+                                     first_key + kStep > position, position + warp_row,
                                      first_key, first_keys, first_key < warp_last_begin, slope);
     if constexpr (kDropout)
       drop_rows<kN>(s[0], load_word(memory.mask(step, row) + threadIdx.x % 128 * 4));
@@ -172,9 +173,10 @@ __device__ inline void attend(const Params& p, const ForwardMemory<Shape, kDropo
     // The causal mask hides all later tiles of keys from the group, and its documents begin behind
     // the earlier ones.
     const bool is_active = group_query < p.T;
+    const int position = p.first_query + group_query;
     const int active_begin =
-        !is_active ? end : (kDocuments ? uniform(first_key_of(p, work.b, group_query)) / kStep : 0);
-    const int active_end = is_active ? group_query / kStep + 1 : end;
+        !is_active ? end : (kDocuments ? uniform(first_key_of(p, work.b, position)) / kStep : 0);
+    const int active_end = is_active ? min((position + 63) / kStep + 1, end) : end;
     const int to_step = first_use - work.first_step;
     first_use += end - work.first_step;
     if (kDocuments || !is_active) pass(memory, KeyTiles{work.first_step, active_begin, to_step});

@@ -16,12 +16,11 @@ namespace weft::cuda::attention {
 
 template <class Shape, bool kDropout>
 void launch_wide_part(cudaStream_t stream, const Params& p,
-                      void (*kernel)(Params, CUtensorMap, CUtensorMap), const CUtensorMap& qkv_map,
-                      const CUtensorMap& dout_map, const char* name) {
+                      void (*kernel)(Params, WideMaps), const WideMaps& maps, const char* name) {
   constexpr int kSharedBytes = Shape::shared_bytes(kDropout);
   allow_shared_memory(reinterpret_cast<const void*>(kernel), kSharedBytes, name);
   const int num_tiles = (p.T + Shape::kOwned - 1) / Shape::kOwned;
-  kernel<<<num_tiles * p.B * p.H, Shape::kThreads, kSharedBytes, stream>>>(p, qkv_map, dout_map);
+  kernel<<<num_tiles * p.B * p.H, Shape::kThreads, kSharedBytes, stream>>>(p, maps);
   check_launch(name);
 }
 
@@ -31,12 +30,12 @@ void launch_wide_backward(cudaStream_t stream, const Params& p) {
   const auto query_kernel =
       attention_backward_query_hopper_kernel<Shape, kDropout, kDocuments, kAlibi>;
   const auto key_kernel = attention_backward_key_hopper_kernel<Shape, kDropout, kDocuments, kAlibi>;
-  const int head_size = head_size_of<Shape>(p);
-  const CUtensorMap qkv_map = tensor_map(p.qkv, Shape::D, head_size, 3 * p.H, p.T, p.B);
-  const CUtensorMap dout_map = tensor_map(p.dout, Shape::D, head_size, p.H, p.T, p.B);
-  launch_wide_part<Shape, kDropout>(stream, p, query_kernel, qkv_map, dout_map,
+  const WideMaps maps = {tensor_map(p.q, Shape::D), tensor_map(p.k, Shape::D),
+                         tensor_map(p.v, Shape::D),
+                         tensor_map(vectors_of(p, p.dout), Shape::D)};
+  launch_wide_part<Shape, kDropout>(stream, p, query_kernel, maps,
                                     "attention_backward_query_hopper_kernel");
-  launch_wide_part<Shape, kDropout>(stream, p, key_kernel, qkv_map, dout_map,
+  launch_wide_part<Shape, kDropout>(stream, p, key_kernel, maps,
                                     "attention_backward_key_hopper_kernel");
 }
 

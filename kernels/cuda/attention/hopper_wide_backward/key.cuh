@@ -14,8 +14,7 @@ namespace weft::cuda::attention {
 template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
 __global__ void __launch_bounds__(Shape::kThreads, 1)
     attention_backward_key_hopper_kernel(const Params p,
-                                         const __grid_constant__ CUtensorMap qkv_map,
-                                         const __grid_constant__ CUtensorMap dout_map) {
+                                         const __grid_constant__ WideMaps maps) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   using Element = typename Shape::Element;
   constexpr int D = Shape::D, kStep = Shape::kStep, kN = kStep / 8;
@@ -45,6 +44,8 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
   const BlockPlace place = block_order(p, num_tiles);
   const HeadView<Shape> head(p, place.bh);
   const int b = place.bh / p.H, h = place.bh % p.H;
+  const int key_head = h / p.queries_per_key;
+  const int q_row = p.q.row(h), k_row = p.k.row(key_head), v_row = p.v.row(key_head);
   const int first_key = place.tile * Shape::kOwned;
   const int skipped = first_key / kStep;
   // Steps end with the last tile of queries that see any of the block's keys.
@@ -55,8 +56,8 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
     const int query = (skipped + step) * kStep;
     const uint32_t full = ring.full(step);
     expect_bytes(full, 2 * Shape::kStepBytes + 2 * kStep * 4 + (kDropout ? Shape::kMaskBytes : 0));
-    q_tile(step).load(qkv_map, 3 * h, query, b, full);
-    dout_tile(step).load(dout_map, h, query, b, full);
+    q_tile(step).load(maps.q, q_row, query, b, full);
+    dout_tile(step).load(maps.dout, h, query, b, full);
     load_bytes(rows(step), head.lse2 + query, kStep * 4, full);
     load_bytes(rows(step) + kStep * 4, head.delta + query, kStep * 4, full);
     for (int g = 0; kDropout && g < Shape::kGroups; ++g)
@@ -67,8 +68,8 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
     expect_bytes(barrier, 2 * Shape::kGroups * Shape::kOwnBytes);
     for (int g = 0; g < Shape::kGroups; ++g) {
       const uint32_t base = own_base + 2 * g * Shape::kOwnBytes;
-      PanelTile<D, 64>{base}.load(qkv_map, 3 * h + 1, first_key + 64 * g, b, barrier);
-      PanelTile<D, 64>{base + Shape::kOwnBytes}.load(qkv_map, 3 * h + 2, first_key + 64 * g, b,
+      PanelTile<D, 64>{base}.load(maps.k, k_row, first_key + 64 * g, b, barrier);
+      PanelTile<D, 64>{base + Shape::kOwnBytes}.load(maps.v, v_row, first_key + 64 * g, b,
                                                      barrier);
     }
   };
@@ -193,11 +194,12 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
   sync_warpgroup();
   const float row_scale[1][2] = {{p.scale, p.scale}};
   const float keep_scale[1][2] = {{p.dropout.keep_scale, p.dropout.keep_scale}};
-  Element* dk_out = head.dq + head.size + group_key * head.token_stride;
-  store_rows<Shape::kPadded, D, 1>(dk, row_scale, Tile<D>{k_tile.base}, warp_row, dk_out,
-                                   head.token_stride, p.T - group_key, head.size);
+  const TokenRows<Element> dk_rows = head.rows(p.dk), dv_rows = head.rows(p.dv);
+  store_rows<Shape::kPadded, D, 1>(dk, row_scale, Tile<D>{k_tile.base}, warp_row,
+                                   dk_rows.at(group_key), dk_rows.stride, p.T - group_key,
+                                   head.size);
   store_rows<Shape::kPadded, D, 1>(dv, keep_scale, Tile<D>{v_tile.base}, warp_row,
-                                   dk_out + head.size, head.token_stride, p.T - group_key,
+                                   dv_rows.at(group_key), dv_rows.stride, p.T - group_key,
                                    head.size);
 #endif
 }

@@ -44,8 +44,7 @@ __device__ inline void row_values(float& lse2, float& delta, const Params& p, in
 template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
 __global__ void __launch_bounds__(Shape::kThreads, 1)
     attention_backward_query_hopper_kernel(const Params p,
-                                           const __grid_constant__ CUtensorMap qkv_map,
-                                           const __grid_constant__ CUtensorMap dout_map) {
+                                           const __grid_constant__ WideMaps maps) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   using Element = typename Shape::Element;
   constexpr int D = Shape::D, kStep = Shape::kStep, kN = kStep / 8;
@@ -70,6 +69,8 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
   const int num_tiles = (p.T + Shape::kOwned - 1) / Shape::kOwned;
   const BlockPlace place = block_order(p, num_tiles);
   const int b = place.bh / p.H, h = place.bh % p.H;
+  const int key_head = h / p.queries_per_key;
+  const int q_row = p.q.row(h), k_row = p.k.row(key_head), v_row = p.v.row(key_head);
   const int first_query = (num_tiles - 1 - place.tile) * Shape::kOwned;
   // Steps begin with the first tile of keys that any of the block's queries sees.
   const int skipped = kDocuments ? uniform(first_key_of(p, b, first_query)) / kStep : 0;
@@ -77,8 +78,8 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
   const auto load_keys = [&](int step) {
     const uint32_t full = ring.full(step);
     expect_bytes(full, 2 * Shape::kStepBytes + (kDropout ? Shape::kMaskBytes : 0));
-    k_tile(step).load(qkv_map, 3 * h + 1, (skipped + step) * kStep, b, full);
-    v_tile(step).load(qkv_map, 3 * h + 2, (skipped + step) * kStep, b, full);
+    k_tile(step).load(maps.k, k_row, (skipped + step) * kStep, b, full);
+    v_tile(step).load(maps.v, v_row, (skipped + step) * kStep, b, full);
     for (int g = 0; kDropout && g < Shape::kGroups; ++g)
       load_bytes(mask(step, g), mask_tile(p, place.bh, first_query / kMaskTile + g, skipped + step),
                  kMaskTileBytes, full);
@@ -87,8 +88,8 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
     expect_bytes(barrier, 2 * Shape::kGroups * Shape::kOwnBytes);
     for (int g = 0; g < Shape::kGroups; ++g) {
       const uint32_t base = own_base + 2 * g * Shape::kOwnBytes;
-      PanelTile<D, 64>{base}.load(qkv_map, 3 * h, first_query + 64 * g, b, barrier);
-      PanelTile<D, 64>{base + Shape::kOwnBytes}.load(dout_map, h, first_query + 64 * g, b, barrier);
+      PanelTile<D, 64>{base}.load(maps.q, q_row, first_query + 64 * g, b, barrier);
+      PanelTile<D, 64>{base + Shape::kOwnBytes}.load(maps.dout, h, first_query + 64 * g, b, barrier);
     }
   };
   ring.start(num_steps, load_own, load_keys);
@@ -187,9 +188,10 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
   sync_warpgroup();
   const HeadView<Shape> head(p, place.bh);
   const float row_scale[1][2] = {{p.scale, p.scale}};
+  const TokenRows<Element> dq_rows = head.rows(p.dq);
   store_rows<Shape::kPadded, D, 1>(dq, row_scale, Tile<D>{q_tile.base}, warp_row,
-                                   head.dq + group_query * head.token_stride, head.token_stride,
-                                   p.T - group_query, head.size);
+                                   dq_rows.at(group_query), dq_rows.stride, p.T - group_query,
+                                   head.size);
 #endif
 }
 

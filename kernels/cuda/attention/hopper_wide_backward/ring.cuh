@@ -10,6 +10,10 @@ namespace weft::cuda::attention {
 constexpr int kWideGroups = 2;  // warpgroups of a block, which own 64 rows each
 constexpr int kWideStages = 3;  // Tiles of the other side stream through them.
 
+struct WideMaps {
+  CUtensorMap q, k, v, dout;
+};
+
 // The sizes of both kernels.
 template <typename ElementType>
 struct WideShape {

@@ -25,11 +25,12 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   const int num_tiles = (p.T + Shape::kOwned - 1) / Shape::kOwned;
   const BlockPlace place = block_order(p, num_tiles);
   const HeadView<Shape> head(p, place.bh);
+  const TokenRows<Element> q = head.rows(p.q), k = head.key_rows(p, p.k), v = head.key_rows(p, p.v);
   const int first_key = place.tile * Shape::kOwned;
   const auto load_queries = [&](int j) {
     const int query = j * Shape::kStep, num_valid = p.T - query;
     q_tile(j).template load<Shape::kStep, Shape::kThreads, Shape::kPadded>(
-        head.q + query * head.token_stride, head.token_stride, num_valid, head.size);
+        q.at(query), q.stride, num_valid, head.size);
     dout_tile(j).template load<Shape::kStep, Shape::kThreads, Shape::kPadded>(
         head.dout + query * head.out_stride, head.out_stride, num_valid, head.size);
     const int i = static_cast<int>(threadIdx.x) * 4;
@@ -39,15 +40,14 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     }
   };
   const int first_step = first_key / Shape::kStep;
-  const int b = place.bh / p.H;
+  const int b = head.b;
   const int end_of_queries =
       kDocuments ? end_of_queries_of(p, b, first_key + Shape::kOwned - 1) : p.T;
   const int num_steps = (end_of_queries + Shape::kStep - 1) / Shape::kStep;
-  const Element* k = head.q + head.size + first_key * head.token_stride;
-  k_tile.template load<Shape::kOwned, Shape::kThreads, Shape::kPadded>(k, head.token_stride,
-                                                                       p.T - first_key, head.size);
+  k_tile.template load<Shape::kOwned, Shape::kThreads, Shape::kPadded>(
+      k.at(first_key), k.stride, p.T - first_key, head.size);
   v_tile.template load<Shape::kOwned, Shape::kThreads, Shape::kPadded>(
-      k + head.size, head.token_stride, p.T - first_key, head.size);
+      v.at(first_key), v.stride, p.T - first_key, head.size);
   load_queries(first_step);
   commit_copies();
 
@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   const int warp_row = (threadIdx.x / 32) * Shape::kWarpRows;
   const int warp_key = first_key + warp_row;
   const float scale_log2 = p.scale * kLog2E;
-  const float slope = slope_of<kAlibi>(p, place.bh % p.H, 1 / kLog2E);
+  const float slope = slope_of<kAlibi>(p, head.h, 1 / kLog2E);
   int ends[kM][2];
   [[maybe_unused]] int warp_end = 0, warp_first_end = 0;  // of the documents of the warp's rows
   if constexpr (kDocuments) {
@@ -131,11 +131,11 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     row_scale[m][0] = row_scale[m][1] = p.scale;
     keep_scale[m][0] = keep_scale[m][1] = p.dropout.keep_scale;
   }
-  Element* dk_out = head.dq + head.size + first_key * head.token_stride;
-  store_rows<Shape::kPadded, D, kM>(dk, row_scale, k_tile, warp_row, dk_out, head.token_stride,
-                                    p.T - first_key, head.size);
-  store_rows<Shape::kPadded, D, kM>(dv, keep_scale, v_tile, warp_row, dk_out + head.size,
-                                    head.token_stride, p.T - first_key, head.size);
+  const TokenRows<Element> dk_rows = head.rows(p.dk), dv_rows = head.rows(p.dv);
+  store_rows<Shape::kPadded, D, kM>(dk, row_scale, k_tile, warp_row, dk_rows.at(first_key),
+                                    dk_rows.stride, p.T - first_key, head.size);
+  store_rows<Shape::kPadded, D, kM>(dv, keep_scale, v_tile, warp_row, dv_rows.at(first_key),
+                                    dv_rows.stride, p.T - first_key, head.size);
 }
 
 }  // namespace weft::cuda::attention

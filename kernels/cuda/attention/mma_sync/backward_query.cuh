@@ -24,21 +24,20 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   const int num_tiles = (p.T + Shape::kOwned - 1) / Shape::kOwned;
   const BlockPlace place = block_order(p, num_tiles);
   const HeadView<Shape> head(p, place.bh);
+  const TokenRows<Element> q = head.rows(p.q), k = head.key_rows(p, p.k), v = head.key_rows(p, p.v);
   const int first_query = (num_tiles - 1 - place.tile) * Shape::kOwned;
   const auto load_keys = [&](int j) {
-    const Element* k =
-        head.q + head.size + static_cast<int64_t>(j) * Shape::kStep * head.token_stride;
-    const int num_valid = p.T - j * Shape::kStep;
-    k_tile(j).template load<Shape::kStep, Shape::kThreads, Shape::kPadded>(k, head.token_stride,
-                                                                           num_valid, head.size);
+    const int first_key = j * Shape::kStep, num_valid = p.T - first_key;
+    k_tile(j).template load<Shape::kStep, Shape::kThreads, Shape::kPadded>(
+        k.at(first_key), k.stride, num_valid, head.size);
     v_tile(j).template load<Shape::kStep, Shape::kThreads, Shape::kPadded>(
-        k + head.size, head.token_stride, num_valid, head.size);
+        v.at(first_key), v.stride, num_valid, head.size);
   };
   q_tile.template load<Shape::kOwned, Shape::kThreads, Shape::kPadded>(
-      head.q + first_query * head.token_stride, head.token_stride, p.T - first_query, head.size);
+      q.at(first_query), q.stride, p.T - first_query, head.size);
   dout_tile.template load<Shape::kOwned, Shape::kThreads, Shape::kPadded>(
       head.dout + first_query * head.out_stride, head.out_stride, p.T - first_query, head.size);
-  const int b = place.bh / p.H;
+  const int b = head.b;
   const int first_step = kDocuments ? first_key_of(p, b, first_query) / Shape::kStep : 0;
   load_keys(first_step);
   commit_copies();
@@ -47,7 +46,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   const int warp_row = (threadIdx.x / 32) * Shape::kWarpRows;
   const int warp_query = first_query + warp_row;
   const float scale_log2 = p.scale * kLog2E;
-  const float slope = slope_of<kAlibi>(p, place.bh % p.H, 1 / kLog2E);
+  const float slope = slope_of<kAlibi>(p, head.h, 1 / kLog2E);
   float lse2[kM][2], delta[kM][2];
 #pragma unroll
   for (int m = 0; m < kM; ++m) {
@@ -119,9 +118,9 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   float row_scale[kM][2];
 #pragma unroll
   for (int m = 0; m < kM; ++m) row_scale[m][0] = row_scale[m][1] = p.scale;
-  store_rows<Shape::kPadded, D, kM>(dq, row_scale, q_tile, warp_row,
-                                    head.dq + first_query * head.token_stride, head.token_stride,
-                                    p.T - first_query, head.size);
+  const TokenRows<Element> dq_rows = head.rows(p.dq);
+  store_rows<Shape::kPadded, D, kM>(dq, row_scale, q_tile, warp_row, dq_rows.at(first_query),
+                                    dq_rows.stride, p.T - first_query, head.size);
 }
 
 }  // namespace weft::cuda::attention

@@ -8,6 +8,7 @@
 // registers without leaving the thread.
 #pragma once
 
+#include "kernels/cuda/attention/arguments/head_view.cuh"
 #include "kernels/cuda/attention/arguments/launch.h"
 #include "kernels/cuda/attention/mma_sync/scores.cuh"
 #include "kernels/cuda/device/fragments.cuh"
@@ -51,29 +52,28 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   const int b = place.bh / p.H, h = place.bh % p.H;
   const int first_query = (num_tiles - 1 - place.tile) * Shape::kQueries;
   const int head_size = head_size_of<Shape>(p);
-  const int64_t token_stride = static_cast<int64_t>(3) * p.H * head_size;
-  const Element* q = static_cast<const Element*>(p.qkv) +
-                     static_cast<int64_t>(b) * p.T * token_stride +
-                     static_cast<int64_t>(h) * 3 * head_size;
+  const TokenRows<const Element> q(p.q, b, h), k(p.k, b, h / p.queries_per_key),
+      v(p.v, b, h / p.queries_per_key);
   const auto load_keys = [&](int j) {
-    const Element* k = q + head_size + static_cast<int64_t>(j) * Shape::kKeys * token_stride;
-    const int num_valid = p.T - j * Shape::kKeys;
-    k_tile(j).template load<Shape::kKeys, Shape::kThreads, Shape::kPadded>(k, token_stride,
-                                                                           num_valid, head_size);
+    const int first_key = j * Shape::kKeys, num_valid = p.num_keys - first_key;
+    k_tile(j).template load<Shape::kKeys, Shape::kThreads, Shape::kPadded>(
+        k.at(first_key), k.stride, num_valid, head_size);
     v_tile(j).template load<Shape::kKeys, Shape::kThreads, Shape::kPadded>(
-        k + head_size, token_stride, num_valid, head_size);
+        v.at(first_key), v.stride, num_valid, head_size);
   };
 
-  const int last_query = min(first_query + Shape::kQueries, p.T) - 1;
-  const int num_steps = last_query / Shape::kKeys + 1;
-  const int first_step = kDocuments ? first_key_of(p, b, first_query) / Shape::kKeys : 0;
+  const int last_position = p.first_query + min(first_query + Shape::kQueries, p.T) - 1;
+  const int num_steps = last_position / Shape::kKeys + 1;
+  const int first_step =
+      kDocuments ? first_key_of(p, b, p.first_query + first_query) / Shape::kKeys : 0;
   q_tile.template load<Shape::kQueries, Shape::kThreads, Shape::kPadded>(
-      q + first_query * token_stride, token_stride, p.T - first_query, head_size);
+      q.at(first_query), q.stride, p.T - first_query, head_size);
   load_keys(first_step);
   commit_copies();
 
   const int warp_row = (threadIdx.x / 32) * Shape::kWarpRows;
   const int warp_query = first_query + warp_row;
+  const int warp_position = p.first_query + warp_query;
   const float scale_log2 = p.scale * kLog2E;
   const float slope = slope_of<kAlibi>(p, h, p.scale);
   float acc[kM][D / 8][4] = {};
@@ -86,9 +86,9 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   int first_keys[kM][2];
   [[maybe_unused]] int warp_begin = 0, warp_last_begin = 0;  // of the documents of the warp's rows
   if constexpr (kDocuments) {
-    load_first_keys(first_keys, p, b, warp_query);
-    warp_begin = first_key_of(p, b, warp_query);
-    warp_last_begin = first_key_of(p, b, warp_query + Shape::kWarpRows - 1);
+    load_first_keys(first_keys, p, b, warp_position);
+    warp_begin = first_key_of(p, b, warp_position);
+    warp_last_begin = first_key_of(p, b, warp_position + Shape::kWarpRows - 1);
   }
 
   for (int j = first_step; j < num_steps; ++j) {
@@ -97,18 +97,18 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     if (j + 1 < num_steps) load_keys(j + 1);
     commit_copies();
     const int first_key = j * Shape::kKeys;
-    if (first_key >= warp_query + Shape::kWarpRows) continue;  // the causal mask hides all of it
+    if (first_key >= warp_position + Shape::kWarpRows) continue;  // the causal mask hides all of it
     if (kDocuments && first_key + Shape::kKeys <= warp_begin) continue;  // other documents
     float s[kM][kN][4] = {};
     multiply_rows<Element, D, kM, kN>(s, q_tile, warp_row, k_tile(j));
     float correction[kM][2];
     softmax_step<kDocuments, kAlibi>(s, row_max, row_sum, correction, scale_log2,
-                                     first_key + Shape::kKeys > warp_query + 1, warp_query,
+                                     first_key + Shape::kKeys > warp_position + 1, warp_position,
                                      first_key, first_keys, first_key < warp_last_begin, slope);
     if constexpr (kDropout) {
 #pragma unroll
       for (int m = 0; m < kM; ++m) {
-        const int query = warp_query + m * 16;
+        const int query = warp_position + m * 16;
         const uint32_t kept = mask_word(p, place.bh, query, first_key);
         drop_rows<kN>(s[m], kept >> (first_key % kMaskTile / 4));
       }
