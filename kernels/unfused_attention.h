@@ -59,8 +59,7 @@ inline UnfusedScratch unfused_scratch(int64_t Tq, int64_t Tk, int64_t H, int64_t
 }
 inline UnfusedScratch unfused_scratch(const Qkv& qkv) {
   const HeadVectors& q = qkv.q;
-  return unfused_scratch(q.T, qkv.k.T, q.H, q.D, q.dtype,
-                         q.group_heads > 1 || qkv.k.H < q.H);
+  return unfused_scratch(q.T, qkv.k.T, q.H, q.D, q.dtype, q.group_heads > 1 || qkv.k.H < q.H);
 }
 
 }  // namespace weft

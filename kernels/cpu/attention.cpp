@@ -227,8 +227,7 @@ void load_kept(const Head& head, const Tensor& kept, int64_t query, float scale,
 template <typename Function>
 void for_each_block(const Head& head, const Function& function) {
   for (int64_t first = head.first_query; first < head.end_of_queries();) {
-    const int64_t end =
-        std::min((first / kQueryBlock + 1) * kQueryBlock, head.end_of_queries());
+    const int64_t end = std::min((first / kQueryBlock + 1) * kQueryBlock, head.end_of_queries());
     function(first, end - first);
     first = end;
   }

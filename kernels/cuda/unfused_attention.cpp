@@ -121,8 +121,8 @@ class HeadGroup {
   // Returns matrices of T rows behind so many other rows of each head.
   Matrices sums(int64_t rows_before, int64_t T) const {
     char* const memory = scratch_ + num_heads_ * 2 * sizes_.scores_bytes;
-    return {memory + num_heads_ * rows_before * sizes_.columns * 4, DType::kFloat32,
-            sizes_.columns, T * sizes_.columns};
+    return {memory + num_heads_ * rows_before * sizes_.columns * 4, DType::kFloat32, sizes_.columns,
+            T * sizes_.columns};
   }
   // Returns the heads' matrices: where they lie, or else copies behind so many other rows of each
   // head.

@@ -11,8 +11,17 @@ Qkv::Qkv(const Tensor& packed) {
                                 ", should be (B,T,G,R+2,D)");
   const int64_t T = packed.shape(1), G = packed.shape(2), rows = packed.shape(3),
                 D = packed.shape(4), R = rows - 2;
-  q = {packed.data(),  packed.dtype(), packed.shape(0), T, G * R, D, T * G * rows * D,
-       G * rows * D, D, static_cast<int>(R), static_cast<int>(rows)};
+  q = {packed.data(),
+       packed.dtype(),
+       packed.shape(0),
+       T,
+       G * R,
+       D,
+       T * G * rows * D,
+       G * rows * D,
+       D,
+       static_cast<int>(R),
+       static_cast<int>(rows)};
   k = q;
   k.H = G;
   k.group_heads = 1;
@@ -49,8 +58,7 @@ void check_vectors(const Checker& check, const char* name, const HeadVectors& ve
 template <typename Op>
 void check_attention(const Checker& check, const Op& op, float dropout_p) {
   const HeadVectors &q = op.qkv.q, &k = op.qkv.k;
-  check.require(q.data != nullptr && q.num_bytes() > 0,
-                "q is empty, but the operation needs it");
+  check.require(q.data != nullptr && q.num_bytes() > 0, "q is empty, but the operation needs it");
   check.require(is_model_type(q.dtype),
                 "q is " + text_of_vectors(q) + "; the model's type is fp32, bf16 or fp16");
   check.require(k.H > 0 && q.H % k.H == 0,
@@ -69,9 +77,9 @@ void check_attention(const Checker& check, const Op& op, float dropout_p) {
   check.dropout({.p = dropout_p});
   if (dropout_p == 0.0F) return;
   check.tensor("kept", op.kept, DType::kInt32, {q.B, q.H, attention_mask_words(k.T)});
-  check.require(op.first_query % kMaskTile == 0,
-                "first_query is " + std::to_string(op.first_query) +
-                    ", should be a multiple of 64 with dropout");
+  check.require(op.first_query % kMaskTile == 0, "first_query is " +
+                                                     std::to_string(op.first_query) +
+                                                     ", should be a multiple of 64 with dropout");
 }
 
 double bytes_of_qkv(const Qkv& qkv) {

@@ -70,11 +70,11 @@ struct AttentionForward {
 // The backward of AttentionForward. The gradients of a key and of a value are the sums of those of
 // each query head, rounded to x, in the order of the heads. CUDA takes Tq = Tk alone.
 struct AttentionBackward {
-  Qkv dqkv = {};                        // as qkv, but anywhere else in memory: x, written
-  Tensor dout = {};                     // (B,Tq,H,D) x
-  Tensor out = {}, lse = {}, kept = {};  // forward's
-  Qkv qkv = {};                         // forward's
-  int64_t first_query = 0;              // forward's
+  Qkv dqkv = {};                             // as qkv, but anywhere else in memory: x, written
+  Tensor dout = {};                          // (B,Tq,H,D) x
+  Tensor out = {}, lse = {}, kept = {};      // forward's
+  Qkv qkv = {};                              // forward's
+  int64_t first_query = 0;                   // forward's
   Tensor document_bounds = {}, slopes = {};  // forward's
   float scale = 1.0F;
   float dropout_p = 0.0F;  // forward's; the bits are in `kept`

@@ -105,8 +105,7 @@ struct QkvMemory {
     view.q = head_vectors(tensors[0]);
     for (const int part : {1, 2}) {
       tensors[part] = arrays.make(x, {B, G, Tk, D}, parts[part]);
-      (part == 1 ? view.k : view.v) = {
-          tensors[part].data(), x, B, Tk, G, D, G * Tk * D, D, Tk * D};
+      (part == 1 ? view.k : view.v) = {tensors[part].data(), x, B, Tk, G, D, G * Tk * D, D, Tk * D};
     }
   }
   // Returns the numbers in packed order. Those of queries that there are not are 0.
@@ -190,9 +189,9 @@ void run_forward(Arrays& arrays, const Shape& s, const Buffers& buffers, float p
 
 reference::AttentionResult definition(const Values& qkv, const Shape& s, float p) {
   const int64_t Tk = s.num_keys();
-  const auto all = reference::attention(
-      qkv, s.B, Tk, s.H, s.queries_per_key, s.D, static_cast<double>(scale_of(s)), s.heads,
-      dropout_of(p), document_bounds(s.documents, s.B, Tk), slopes_of(s));
+  const auto all = reference::attention(qkv, s.B, Tk, s.H, s.queries_per_key, s.D,
+                                        static_cast<double>(scale_of(s)), s.heads, dropout_of(p),
+                                        document_bounds(s.documents, s.B, Tk), slopes_of(s));
   if (s.T == Tk) return all;
   reference::AttentionResult result;  // of the queries that there are
   const auto append = [&](Values& to, const Values& from, int64_t first, int64_t count) {

@@ -83,7 +83,8 @@ OpCase rotate(DType x, Shape s, Rotation r) {
                 arrays.make(x, {s.B, s.T, s.G, s.R + 2, s.D}, random_values(s.grouped(), 1, x));
             arrays.run(Rotary{
                 .qkv = qkv,
-                .angles = arrays.make(DType::kFloat32, {num_tokens + 1, 2, r.num_pairs}, angles_of(s, r)),
+                .angles =
+                    arrays.make(DType::kFloat32, {num_tokens + 1, 2, r.num_pairs}, angles_of(s, r)),
                 .first_position = r.first_position,
                 .document_bounds = bounds.empty()
                                        ? Tensor()

@@ -43,11 +43,10 @@ std::string slow_attention_line(const ModelShape& shape, const Topology& topolog
   const UnfusedScratch scratch =
       unfused_scratch(T, T, shape.num_heads / topology.tp_size, shape.head_size, shape.dtype,
                       shape.num_groups() < shape.num_heads);
-  const std::string why =
-      shape.dtype == DType::kFloat32
-          ? "in fp32"
-          : fmt::format("for heads of {}, but for multiples of 8 up to {}", shape.head_size,
-                        kMaxFlashHeadSize);
+  const std::string why = has_flash_attention(shape.head_size, DType::kBFloat16)
+                              ? "in fp32"
+                              : fmt::format("for heads of {}, but for multiples of 8 up to {}",
+                                            shape.head_size, kMaxFlashHeadSize);
   return fmt::format(
       "> attention: there are no flash kernels {}: the scores of {} queries and {} heads at a time are kept in {:.2f} "
       "MiB of workspace, which is slower\n",
@@ -56,7 +55,8 @@ std::string slow_attention_line(const ModelShape& shape, const Topology& topolog
 }
 
 std::string attention_line(const ModelShape& shape, const Topology& topology) {
-  if (!has_flash_attention(shape.head_size, shape.dtype)) return slow_attention_line(shape, topology);
+  if (!has_flash_attention(shape.head_size, shape.dtype))
+    return slow_attention_line(shape, topology);
   return "> attention: " + flash_kernels() + "\n";
 }
 

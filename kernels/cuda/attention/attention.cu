@@ -30,8 +30,8 @@ void require(bool condition, const std::string& what) {
 template <typename Op>
 Params checked_params(const Op& op) {
   const HeadVectors& q = op.qkv.q;
-  require(has_flash_attention(q.D, q.dtype), "head size " + std::to_string(q.D) + " in " +
-                                                 name_of(q.dtype) + " has no flash kernels");
+  require(has_flash_attention(q.D, q.dtype),
+          "head size " + std::to_string(q.D) + " in " + name_of(q.dtype) + " has no flash kernels");
   Params params = params_of(op);
   params.heads_per_group = heads_per_group(op.qkv.k.T, q.D, q.B, q.H);
   return params;

@@ -42,16 +42,16 @@ CUtensorMap tensor_map(const HeadVectors& vectors, int columns) {
   const cuuint32_t box[4] = {wide ? 64U : 32U, 1, kBoxRows, 1};
   const cuuint32_t element_strides[4] = {1, 1, 1, 1};
   CUtensorMap map;
-  const CUresult result =
-      encode_tiled()(&map, CU_TENSOR_MAP_DATA_TYPE_UINT16, 4, vectors.data, sizes,
-                     strides, box, element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE,
-                     wide ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
-                     CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  const CUresult result = encode_tiled()(
+      &map, CU_TENSOR_MAP_DATA_TYPE_UINT16, 4, vectors.data, sizes, strides, box, element_strides,
+      CU_TENSOR_MAP_INTERLEAVE_NONE, wide ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
+      CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS) {
-    throw DeviceLost(
-        "cuTensorMapEncodeTiled failed with " + std::to_string(static_cast<int>(result)) +
-        " for a tensor of " + std::to_string(vectors.B) + " x " + std::to_string(vectors.T) + " x " +
-        std::to_string(num_rows) + " x " + std::to_string(vectors.D) + "; is it 16-byte aligned?");
+    throw DeviceLost("cuTensorMapEncodeTiled failed with " +
+                     std::to_string(static_cast<int>(result)) + " for a tensor of " +
+                     std::to_string(vectors.B) + " x " + std::to_string(vectors.T) + " x " +
+                     std::to_string(num_rows) + " x " + std::to_string(vectors.D) +
+                     "; is it 16-byte aligned?");
   }
   return map;
 }

@@ -49,6 +49,8 @@ TEST_F(Training, DryRunPlansForAGpuThatIsNotHere) {
   const Arguments planned = {"--dry-run", "--device-profile", "h200", "--kv-channels", "64"};
   ASSERT_EQ(run(arguments("run", 30, planned)), 0) << output();
   EXPECT_THAT(output(), HasSubstr("> device: NVIDIA H200 (139.81 GiB; --device-profile h200)"));
+  EXPECT_THAT(output(),
+              HasSubstr("> attention: there are no flash kernels in fp32: the scores of "));
   Arguments large =
       with(arguments("run", 30, planned), {"--num-layers", "96", "--hidden-size", "12288",
                                            "--num-attention-heads", "96", "--kv-channels", "128"});
@@ -63,7 +65,7 @@ TEST_F(Training, DryRunPlansForAGpuThatIsNotHere) {
   EXPECT_THAT(output(),
               HasSubstr(" > NCCL: about 672 MiB more on each device, 672 for each of 1 groups"));
   EXPECT_EQ(run(arguments("run", 30, {"--device-profile", "h200"})), 2) << "it is for --dry-run";
-  Arguments alibi = with(planned, {"--position-embedding-type", "alibi"});
+  Arguments alibi = with(planned, {"--bf16", "--position-embedding-type", "alibi"});
   EXPECT_EQ(run(arguments("run", 30, alibi)), 0) << output();
   EXPECT_THAT(output(), Not(HasSubstr("> attention: ")));
   Arguments odd = with(planned, {"--kv-channels", "145"});

@@ -1,5 +1,4 @@
 #include "kernels/cuda/attention/backward_workspace/group_sums.h"
-
 #include "kernels/cuda/device/check.h"
 #include "kernels/cuda/device/pieces.cuh"
 
@@ -35,8 +34,9 @@ void sum_groups(cudaStream_t stream, const HeadVectors& sums, const HeadVectors&
     using T = decltype(type);
     choose_piece<T>(sums.D, [&](auto size) {
       const int64_t num_pieces = sums.B * sums.T * sums.H * sums.D / size();
-      sum_groups_kernel<T, size()><<<grid_size(ceil_div(num_pieces, kThreads)), kThreads, 0, stream>>>(
-          sums, inp, num_pieces);
+      sum_groups_kernel<T, size()>
+          <<<grid_size(ceil_div(num_pieces, kThreads)), kThreads, 0, stream>>>(sums, inp,
+                                                                               num_pieces);
     });
   });
   CUDA_CHECK(cudaGetLastError());

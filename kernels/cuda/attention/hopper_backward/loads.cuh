@@ -25,7 +25,8 @@ __device__ inline void load_tiles(const Params& p, const BackwardMemory<Shape, k
       return;
     }
     const int b = work.bh / p.H, h = work.bh % p.H, first_key = work.tile * kTileKeys;
-    const int key_head = h / p.queries_per_key, k_row = p.k.row(key_head), v_row = p.v.row(key_head);
+    const int key_head = h / p.queries_per_key, k_row = p.k.row(key_head),
+              v_row = p.v.row(key_head);
     expect_bytes(own_full, 2 * Shape::kGroups * Shape::kTileBytes);
     for (int group = 0; group < Shape::kGroups; ++group) {
       memory.k_tile(i, group).load(k_map, k_row, first_key + 64 * group, b, own_full);

@@ -70,9 +70,10 @@ __device__ inline void load_keys(const Params& p, const ForwardMemory<Shape, kDr
       // Unrolled, the addresses would spill.
 #pragma unroll 1
       for (int row = 0; kDropout && row < Shape::kGroups; ++row) {
-        load_bytes(memory.mask(step, row),
-                   mask_tile(p, work.bh, (p.first_query + work.first_query) / kMaskTile + row, tile),
-                   kMaskTileBytes, full);
+        load_bytes(
+            memory.mask(step, row),
+            mask_tile(p, work.bh, (p.first_query + work.first_query) / kMaskTile + row, tile),
+            kMaskTileBytes, full);
       }
     }
   }

@@ -117,8 +117,8 @@ __device__ inline void attend_to(const Params& p, const ForwardMemory<Shape, kDr
     pin(s[0]);
     float correction[1][2];
     softmax_step<kDocuments, kAlibi>(s, row_max, row_sum, correction, scale_log2,
-                                     first_key + kStep > position, position + warp_row,
-                                     first_key, first_keys, first_key < warp_last_begin, slope);
+                                     first_key + kStep > position, position + warp_row, first_key,
+                                     first_keys, first_key < warp_last_begin, slope);
     if constexpr (kDropout)
       drop_rows<kN>(s[0], load_word(memory.mask(step, row) + threadIdx.x % 128 * 4));
     if constexpr (!kFirst) {

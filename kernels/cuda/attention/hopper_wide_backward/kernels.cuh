@@ -15,8 +15,8 @@
 namespace weft::cuda::attention {
 
 template <class Shape, bool kDropout>
-void launch_wide_part(cudaStream_t stream, const Params& p,
-                      void (*kernel)(Params, WideMaps), const WideMaps& maps, const char* name) {
+void launch_wide_part(cudaStream_t stream, const Params& p, void (*kernel)(Params, WideMaps),
+                      const WideMaps& maps, const char* name) {
   constexpr int kSharedBytes = Shape::shared_bytes(kDropout);
   allow_shared_memory(reinterpret_cast<const void*>(kernel), kSharedBytes, name);
   const int num_tiles = (p.T + Shape::kOwned - 1) / Shape::kOwned;
@@ -31,8 +31,7 @@ void launch_wide_backward(cudaStream_t stream, const Params& p) {
       attention_backward_query_hopper_kernel<Shape, kDropout, kDocuments, kAlibi>;
   const auto key_kernel = attention_backward_key_hopper_kernel<Shape, kDropout, kDocuments, kAlibi>;
   const WideMaps maps = {tensor_map(p.q, Shape::D), tensor_map(p.k, Shape::D),
-                         tensor_map(p.v, Shape::D),
-                         tensor_map(vectors_of(p, p.dout), Shape::D)};
+                         tensor_map(p.v, Shape::D), tensor_map(vectors_of(p, p.dout), Shape::D)};
   launch_wide_part<Shape, kDropout>(stream, p, query_kernel, maps,
                                     "attention_backward_query_hopper_kernel");
   launch_wide_part<Shape, kDropout>(stream, p, key_kernel, maps,

@@ -13,8 +13,7 @@ namespace weft::cuda::attention {
 
 template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
 __global__ void __launch_bounds__(Shape::kThreads, 1)
-    attention_backward_key_hopper_kernel(const Params p,
-                                         const __grid_constant__ WideMaps maps) {
+    attention_backward_key_hopper_kernel(const Params p, const __grid_constant__ WideMaps maps) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   using Element = typename Shape::Element;
   constexpr int D = Shape::D, kStep = Shape::kStep, kN = kStep / 8;
@@ -69,8 +68,7 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
     for (int g = 0; g < Shape::kGroups; ++g) {
       const uint32_t base = own_base + 2 * g * Shape::kOwnBytes;
       PanelTile<D, 64>{base}.load(maps.k, k_row, first_key + 64 * g, b, barrier);
-      PanelTile<D, 64>{base + Shape::kOwnBytes}.load(maps.v, v_row, first_key + 64 * g, b,
-                                                     barrier);
+      PanelTile<D, 64>{base + Shape::kOwnBytes}.load(maps.v, v_row, first_key + 64 * g, b, barrier);
     }
   };
   ring.start(num_steps, load_own, load_queries);

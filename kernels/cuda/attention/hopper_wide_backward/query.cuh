@@ -43,8 +43,7 @@ __device__ inline void row_values(float& lse2, float& delta, const Params& p, in
 
 template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
 __global__ void __launch_bounds__(Shape::kThreads, 1)
-    attention_backward_query_hopper_kernel(const Params p,
-                                           const __grid_constant__ WideMaps maps) {
+    attention_backward_query_hopper_kernel(const Params p, const __grid_constant__ WideMaps maps) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   using Element = typename Shape::Element;
   constexpr int D = Shape::D, kStep = Shape::kStep, kN = kStep / 8;
@@ -89,7 +88,8 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
     for (int g = 0; g < Shape::kGroups; ++g) {
       const uint32_t base = own_base + 2 * g * Shape::kOwnBytes;
       PanelTile<D, 64>{base}.load(maps.q, q_row, first_query + 64 * g, b, barrier);
-      PanelTile<D, 64>{base + Shape::kOwnBytes}.load(maps.dout, h, first_query + 64 * g, b, barrier);
+      PanelTile<D, 64>{base + Shape::kOwnBytes}.load(maps.dout, h, first_query + 64 * g, b,
+                                                     barrier);
     }
   };
   ring.start(num_steps, load_own, load_keys);

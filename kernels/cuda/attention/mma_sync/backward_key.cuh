@@ -29,8 +29,8 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   const int first_key = place.tile * Shape::kOwned;
   const auto load_queries = [&](int j) {
     const int query = j * Shape::kStep, num_valid = p.T - query;
-    q_tile(j).template load<Shape::kStep, Shape::kThreads, Shape::kPadded>(
-        q.at(query), q.stride, num_valid, head.size);
+    q_tile(j).template load<Shape::kStep, Shape::kThreads, Shape::kPadded>(q.at(query), q.stride,
+                                                                           num_valid, head.size);
     dout_tile(j).template load<Shape::kStep, Shape::kThreads, Shape::kPadded>(
         head.dout + query * head.out_stride, head.out_stride, num_valid, head.size);
     const int i = static_cast<int>(threadIdx.x) * 4;
@@ -44,10 +44,10 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   const int end_of_queries =
       kDocuments ? end_of_queries_of(p, b, first_key + Shape::kOwned - 1) : p.T;
   const int num_steps = (end_of_queries + Shape::kStep - 1) / Shape::kStep;
-  k_tile.template load<Shape::kOwned, Shape::kThreads, Shape::kPadded>(
-      k.at(first_key), k.stride, p.T - first_key, head.size);
-  v_tile.template load<Shape::kOwned, Shape::kThreads, Shape::kPadded>(
-      v.at(first_key), v.stride, p.T - first_key, head.size);
+  k_tile.template load<Shape::kOwned, Shape::kThreads, Shape::kPadded>(k.at(first_key), k.stride,
+                                                                       p.T - first_key, head.size);
+  v_tile.template load<Shape::kOwned, Shape::kThreads, Shape::kPadded>(v.at(first_key), v.stride,
+                                                                       p.T - first_key, head.size);
   load_queries(first_step);
   commit_copies();
 
