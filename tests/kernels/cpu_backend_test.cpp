@@ -125,6 +125,32 @@ TEST(CpuBackend, WrongArgumentsNameOperationTensorAndWhatItShouldBe) {
             "transpose_fp8: transposed is e5m2 (4,8), should be e5m2 (8,4)");
 }
 
+TEST(CpuBackend, RefusesQueriesThatDoNotFitTheirKeys) {
+  const auto backend = create_cpu_backend(1);
+  Arrays arrays(*backend);
+  const auto vectors = [&](int64_t T, int64_t heads) {
+    return head_vectors(arrays.make(kSingle, {1, T, heads, 8}));
+  };
+  const auto message = [&](int64_t Tq, int64_t first_query, int64_t Tk, int64_t heads, float p) {
+    return message_of([&] {
+      backend->run(
+          AttentionForward{.out = arrays.make(kSingle, {1, Tq, 6, 8}),
+                           .lse = arrays.make(kSingle, {1, 6, Tq}),
+                           .kept = arrays.make(DType::kInt32, {1, 6, attention_mask_words(Tk)}),
+                           .qkv = {vectors(Tq, 6), vectors(Tk, heads), vectors(Tk, heads)},
+                           .first_query = first_query,
+                           .dropout = {.p = p}});
+    });
+  };
+  EXPECT_EQ(message(3, 0, 3, 4, 0),
+            "attention_forward: q is fp32 (1,3,6,8), but k is fp32 (1,3,4,8): the heads of queries "
+            "should be a multiple of those of keys");
+  EXPECT_EQ(message(3, 4, 6, 2, 0),
+            "attention_forward: queries stand at positions from 4 to 6, but k is fp32 (1,6,2,8)");
+  EXPECT_EQ(message(3, 63, 66, 2, 0.1F),
+            "attention_forward: first_query is 63, should be a multiple of 64 with dropout");
+}
+
 TEST(CpuBackend, RefusesAResidualStreamThatIsNeitherOfTheModelsTypeNorFp32) {
   const auto backend = create_cpu_backend(1);
   Arrays arrays(*backend);
