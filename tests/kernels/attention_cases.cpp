@@ -105,7 +105,8 @@ struct QkvMemory {
     view.q = head_vectors(tensors[0]);
     for (const int part : {1, 2}) {
       tensors[part] = arrays.make(x, {B, G, Tk, D}, parts[part]);
-      (part == 1 ? view.k : view.v) = {tensors[part].data(), x, B, Tk, G, D, G * Tk * D, D, Tk * D};
+      (part == 1 ? view.k : view.v) =
+          HeadVectors{tensors[part].data(), x, B, Tk, G, D, G * Tk * D, D, Tk * D};
     }
   }
   // Returns the numbers in packed order. Those of queries that there are not are 0.
