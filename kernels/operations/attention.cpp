@@ -54,6 +54,21 @@ void check_vectors(const Checker& check, const char* name, const HeadVectors& ve
                     name_of(like.dtype) + " " + text_of({like.B, T, H, like.D}));
 }
 
+// Checks that heads of queries lie at equal distances, or in the groups that share a key, and that
+// values lie as keys do.
+void check_layout(const Checker& check, const char* name, const Qkv& qkv) {
+  const int group_size = static_cast<int>(qkv.q.H / qkv.k.H);
+  HeadVectors like_keys = qkv.k;
+  like_keys.data = qkv.v.data;
+  check.require(
+      (qkv.q.group_heads == 1 || qkv.q.group_heads == group_size) && qkv.k.group_heads == 1,
+      std::string(name) + " has queries in groups of " + std::to_string(qkv.q.group_heads) +
+          " and keys in groups of " + std::to_string(qkv.k.group_heads) + ", should be 1, or " +
+          std::to_string(group_size) + " and 1");
+  check.require(qkv.v == like_keys,
+                std::string(name) + " has other distances of values than of keys");
+}
+
 // Checks what forward and backward have in common.
 template <typename Op>
 void check_attention(const Checker& check, const Op& op, float dropout_p) {
@@ -66,6 +81,7 @@ void check_attention(const Checker& check, const Op& op, float dropout_p) {
                     ": the heads of queries should be a multiple of those of keys");
   check_vectors(check, "k", k, q, k.T, k.H);
   check_vectors(check, "v", op.qkv.v, q, k.T, k.H);
+  check_layout(check, "qkv", op.qkv);
   check.require(op.first_query >= 0 && op.first_query + q.T <= k.T,
                 "queries stand at positions from " + std::to_string(op.first_query) + " to " +
                     std::to_string(op.first_query + q.T - 1) + ", but k is " + text_of_vectors(k));
@@ -127,6 +143,7 @@ void check(const AttentionBackward& op) {
   check_vectors(checker, "dq", op.dqkv.q, q, q.T, q.H);
   check_vectors(checker, "dk", op.dqkv.k, q, k.T, k.H);
   check_vectors(checker, "dv", op.dqkv.v, q, k.T, k.H);
+  check_layout(checker, "dqkv", op.dqkv);
   checker.tensor("dout", op.dout, q.dtype, {q.B, q.T, q.H, q.D});
   if (!op.dqkv_bias) return;
   checker.elements("dqkv_bias", op.dqkv_bias, DType::kFloat32, q.H * 3 * q.D);

@@ -15,7 +15,7 @@ struct Heads {
 };
 
 // Queries (B,Tq,H,D), and keys and values (B,Tk,G,D) that H/G neighbouring queries share
-// [Ainslie et al. 2023, arXiv:2305.13245]; or their gradients. They may lie anywhere in memory.
+// [Ainslie et al. 2023, arXiv:2305.13245]; or their gradients. Values lie like keys, in any memory.
 struct Qkv {
   HeadVectors q = {}, k = {}, v = {};
 

@@ -11,7 +11,8 @@ Params common_params(const Op& op, const Heads& heads, const Dropout& dropout) {
   const HeadVectors &q = op.qkv.q, &k = op.qkv.k;
   if (!(op.scale > 0)) throw std::invalid_argument("attention: the scale must be positive");
   // Grids are one-dimensional, and block indices have 32 bits.
-  if (q.B * q.H * ((k.T + 31) / 32) > std::numeric_limits<int32_t>::max() || k.T > (1 << 24))
+  if (q.B * q.H * ((k.T + 31) / 32) > std::numeric_limits<int32_t>::max() || k.T > (1 << 24) ||
+      q.H >= (1 << 15))
     throw std::invalid_argument("attention: B * H * T is too large; use a smaller micro-batch");
   Params params;
   params.q = q;
@@ -22,7 +23,12 @@ Params common_params(const Op& op, const Heads& heads, const Dropout& dropout) {
   params.H = static_cast<int>(q.H);
   params.num_keys = static_cast<int>(k.T);
   params.first_query = static_cast<int>(op.first_query);
+  params.end_of_queries = static_cast<int>(op.first_query + q.T);
   params.queries_per_key = static_cast<int>(q.H / k.H);
+  params.per_query = static_cast<uint32_t>(((int64_t{1} << 31) + params.queries_per_key - 1) /
+                                           params.queries_per_key);
+  params.q_rows = head_rows(q, params.queries_per_key);
+  params.k_rows = head_rows(k, 1);
   params.head_size = static_cast<int>(q.D);
   params.first_head = static_cast<int>(heads.first);
   params.total_heads = static_cast<int>(heads.total > 0 ? heads.total : q.H);
@@ -48,8 +54,10 @@ Params params_of(const AttentionBackward& op) {
   params.out_in = op.out.data();
   params.dout = op.dout.data();
   params.dq = op.dqkv.q;
+  params.dq_rows = head_rows(params.dq, params.queries_per_key);
   params.dk = op.dqkv.k;
   params.dv = op.dqkv.v;
+  params.dk_head_stride = params.dk.group_rows * params.dk.row_stride;
   return params;
 }
 

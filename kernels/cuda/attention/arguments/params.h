@@ -48,6 +48,21 @@ struct BiasSums {
   }
 };
 
+// Tells the rows of heads in a tensor map by sums alone: what a division prepares would stay in
+// registers of the loops of Hopper's kernels, which have none to spare.
+struct HeadRows {
+  int per_head = 1, per_key = 0;
+
+  WEFT_HOST_DEVICE int of(int head, int key_head) const {
+    return head * per_head + key_head * per_key;
+  }
+};
+// Heads lie at equal distances, or in the groups of queries_per_key that share a key.
+inline HeadRows head_rows(const HeadVectors& vectors, int queries_per_key) {
+  if (vectors.group_heads == 1) return {vectors.group_rows, 0};
+  return {1, vectors.group_rows - queries_per_key};
+}
+
 // The kernels number queries by what there are of them, and keys by their positions. Query i stands
 // at position first_query + i; backward's kernels take first_query = 0 and num_keys = T alone.
 struct Params {
@@ -62,7 +77,11 @@ struct Params {
   uint32_t* kept = nullptr;  // (B,H,words): dropout's bits
   int B = 0, T = 0, H = 0;
   int num_keys = 0, first_query = 0;
+  int end_of_queries = 0;               // first_query + T
   int queries_per_key = 1;              // R
+  uint32_t per_query = 1U << 31;        // 2^31 / R, rounded up
+  HeadRows q_rows, k_rows, dq_rows;     // v has the rows of k
+  int64_t dk_head_stride = 0;           // of dk and dv
   int first_head = 0, total_heads = 0;  // this rank's among those of the whole model
   float scale = 1;
   DropoutArgs dropout;
@@ -83,6 +102,11 @@ struct Params {
 // Returns the vectors of a tensor (B,T,H,D) such as out.
 inline HeadVectors vectors_of(const Params& p, const void* tensor) {
   return head_vectors(const_cast<void*>(tensor), p.q.dtype, p.B, p.T, p.H, p.head_size);
+}
+
+// Returns h / queries_per_key, for heads below 2^15, without a division (HeadRows).
+__device__ inline int key_head_of(const Params& p, int h) {
+  return static_cast<int>(__umulhi(2 * static_cast<uint32_t>(h), p.per_query));
 }
 
 // Calls function(std::true_type{}) or function(std::false_type{}).

@@ -58,7 +58,7 @@ __device__ inline void add_query_gradients(const Params& p,
     if (!work.exists()) return;
     const Steps<Shape, kDocuments> steps(p, work);
     const Semaphores semaphores(p, work);
-    const int dq_row = p.dq.row(work.bh % p.H);
+    const int h = work.bh % p.H, row_of_head = p.dq_rows.of(h, key_head_of(p, h));
     const int first = steps.begin + ((count ^ group) & 1);
     for (int block = first; block < steps.end; block += Shape::kGroups) {
       const int number = count + block - steps.begin;
@@ -69,7 +69,7 @@ __device__ inline void add_query_gradients(const Params& p,
       }
       if (last.is_only) semaphores.acquire(block);
       memory.sums_barriers().wait_full(number);
-      memory.dq_tile(number).store(dq_map, dq_row, block * kSemaphoreQueries, work.bh / p.H);
+      memory.dq_tile(number).store(dq_map, row_of_head, block * kSemaphoreQueries, work.bh / p.H);
       commit_stores();
       wait_reads();
       arrive(memory.sums_barriers().empty(number));

@@ -25,15 +25,14 @@ __device__ inline void load_tiles(const Params& p, const BackwardMemory<Shape, k
       return;
     }
     const int b = work.bh / p.H, h = work.bh % p.H, first_key = work.tile * kTileKeys;
-    const int key_head = h / p.queries_per_key, k_row = p.k.row(key_head),
-              v_row = p.v.row(key_head);
+    const int key_head = key_head_of(p, h), row_of_keys = p.k_rows.of(key_head, 0);
     expect_bytes(own_full, 2 * Shape::kGroups * Shape::kTileBytes);
     for (int group = 0; group < Shape::kGroups; ++group) {
-      memory.k_tile(i, group).load(k_map, k_row, first_key + 64 * group, b, own_full);
-      memory.v_tile(i, group).load(v_map, v_row, first_key + 64 * group, b, own_full);
+      memory.k_tile(i, group).load(k_map, row_of_keys, first_key + 64 * group, b, own_full);
+      memory.v_tile(i, group).load(v_map, row_of_keys, first_key + 64 * group, b, own_full);
     }
     const HeadView<Shape> head(p, work.bh);
-    const int q_row = p.q.row(h);
+    const int row_of_head = p.q_rows.of(h, key_head);
     const int last_key = first_key + kTileKeys - 1;
     const int end = kDocuments ? end_of_queries_of(p, b, last_key) : p.T;
     for (int query = first_key; query < end; query += Shape::kStep, ++step) {
@@ -41,7 +40,7 @@ __device__ inline void load_tiles(const Params& p, const BackwardMemory<Shape, k
       const uint32_t full = memory.stages().full(step);
       expect_bytes(
           full, 2 * Shape::kTileBytes + 2 * Shape::kStep * 4 + (kDropout ? Shape::kMaskBytes : 0));
-      memory.q_tile(step).load(q_map, q_row, query, b, full);
+      memory.q_tile(step).load(q_map, row_of_head, query, b, full);
       memory.dout_tile(step).load(dout_map, h, query, b, full);
       for (int group = 0; kDropout && group < Shape::kGroups; ++group) {
         load_bytes(memory.mask(step, group),

@@ -131,7 +131,9 @@ __device__ inline void multiply_tiles(const Params& p,
     const HeadView<Shape> head(p, work.bh);
     const float row_scale[1][2] = {{p.scale, p.scale}};
     const float keep_scale[1][2] = {{p.dropout.keep_scale, p.dropout.keep_scale}};
-    const TokenRows<Element> dk_rows = head.rows(p.dk), dv_rows = head.rows(p.dv);
+    // dv lies as dk does.
+    const int64_t first =
+        head.b * p.dk.sample_stride + head.h * p.dk_head_stride + group_key * p.dk.token_stride;
     const Tile<D> results{v_tile.base};
     if constexpr (kDropout) {
       if (p.bias.of_values != nullptr) {
@@ -147,10 +149,12 @@ __device__ inline void multiply_tiles(const Params& p,
         }
       }
     }
-    store_rows<Shape::kPadded, D, 1>(dv, keep_scale, results, warp_row, dv_rows.at(group_key),
-                                     dv_rows.stride, p.T - group_key, head.size);
-    store_rows<Shape::kPadded, D, 1>(dk, row_scale, results, warp_row, dk_rows.at(group_key),
-                                     dk_rows.stride, p.T - group_key, head.size);
+    store_rows<Shape::kPadded, D, 1>(dv, keep_scale, results, warp_row,
+                                     static_cast<Element*>(p.dv.data) + first, p.dk.token_stride,
+                                     p.T - group_key, head.size);
+    store_rows<Shape::kPadded, D, 1>(dk, row_scale, results, warp_row,
+                                     static_cast<Element*>(p.dk.data) + first, p.dk.token_stride,
+                                     p.T - group_key, head.size);
     fence_shared_async();
     __syncwarp();
     if (lane == 0) arrive(memory.own().empty(i));

@@ -28,10 +28,10 @@ struct ForwardScheduler {
   __device__ ForwardTile at(const Params& p, int drawn) const {
     if (drawn >= num_work_tiles) return {-1, 0, 0, 0};
     const BlockPlace place = block_order(p, num_tiles, drawn);
-    const int b = place.bh / p.H, first_query = (num_tiles - 1 - place.tile) * Shape::kQueries;
+    const int b = place.bh / p.H;
+    const int first_query = p.first_query + (num_tiles - 1 - place.tile) * Shape::kQueries;
     // Steps begin with the first tile of keys that any of the work tile's queries sees.
-    const int first_step =
-        kDocuments ? first_key_of(p, b, p.first_query + first_query) / Shape::kStep : 0;
+    const int first_step = kDocuments ? first_key_of(p, b, first_query) / Shape::kStep : 0;
     return {place.bh, b, first_query, first_step};
   }
 #endif
@@ -42,7 +42,7 @@ struct ForwardScheduler {
 // Returns the end of the steps of a work tile.
 template <class Shape>
 __device__ inline int end_of_steps(const Params& p, const ForwardTile& work) {
-  return (p.first_query + min(work.first_query + Shape::kQueries, p.T) - 1) / Shape::kStep + 1;
+  return (min(work.first_query + Shape::kQueries, p.end_of_queries) - 1) / Shape::kStep + 1;
 }
 
 // One thread draws work tiles, tells them to the other warps and loads their keys and values.
@@ -58,22 +58,20 @@ __device__ inline void load_keys(const Params& p, const ForwardMemory<Shape, kDr
     arrive(memory.work_tiles().full(i));
     if (work.bh < 0) return;
     drawn = scheduler.draw(p);
-    const int key_head = (work.bh - work.b * p.H) / p.queries_per_key;
-    const int k_row = p.k.row(key_head), v_row = p.v.row(key_head);
+    const int row_of_keys = p.k_rows.of(key_head_of(p, work.bh - work.b * p.H), 0);
     const int end = end_of_steps<Shape>(p, work);
     for (int tile = work.first_step; tile < end; ++tile, ++step) {
       memory.stages().wait_empty(step);
       const uint32_t full = memory.stages().full(step);
       expect_bytes(full, 2 * Shape::kTileBytes + (kDropout ? Shape::kMaskBytes : 0));
-      memory.k_tile(step).load(k_map, k_row, tile * Shape::kStep, work.b, full);
-      memory.v_tile(step).load(v_map, v_row, tile * Shape::kStep, work.b, full);
+      memory.k_tile(step).load(k_map, row_of_keys, tile * Shape::kStep, work.b, full);
+      memory.v_tile(step).load(v_map, row_of_keys, tile * Shape::kStep, work.b, full);
       // Unrolled, the addresses would spill.
 #pragma unroll 1
       for (int row = 0; kDropout && row < Shape::kGroups; ++row) {
-        load_bytes(
-            memory.mask(step, row),
-            mask_tile(p, work.bh, (p.first_query + work.first_query) / kMaskTile + row, tile),
-            kMaskTileBytes, full);
+        load_bytes(memory.mask(step, row),
+                   mask_tile(p, work.bh, work.first_query / kMaskTile + row, tile), kMaskTileBytes,
+                   full);
       }
     }
   }
@@ -95,10 +93,10 @@ __device__ inline void load_queries(const Params& p, const ForwardMemory<Shape, 
   for (int i = 0;; ++i) {
     const ForwardTile work = take_tile(memory, i);
     if (work.bh < 0) return;
-    const int q_row = p.q.row(work.bh - work.b * p.H);
+    const int h = work.bh - work.b * p.H, row_of_head = p.q_rows.of(h, key_head_of(p, h));
     for (int group = 0; group < Shape::kGroups; ++group) {
       const int use = query_use<Shape>(i, group);
-      const int query = work.first_query + 64 * row_of_group<Shape>(i, group);
+      const int query = work.first_query - p.first_query + 64 * row_of_group<Shape>(i, group);
       // A barrier's parity tells only two phases apart. Before the previous use of this tile is
       // full, a wait for the next use would return at once. Where that one is another warpgroup's,
       // tiles become full in the order of their uses: who has had its tile of the work tile before
@@ -107,7 +105,7 @@ __device__ inline void load_queries(const Params& p, const ForwardMemory<Shape, 
       memory.queries().wait_empty(use);
       const uint32_t full = memory.queries().full(use);
       expect_bytes(full, Shape::kTileBytes);
-      memory.q_tile(use).load(q_map, q_row, query, work.b, full);
+      memory.q_tile(use).load(q_map, row_of_head, query, work.b, full);
     }
   }
 }
@@ -121,7 +119,7 @@ __device__ inline void store_results(const Params& p, const ForwardMemory<Shape,
     if (work.bh < 0) return;
     for (int group = 0; group < Shape::kGroups; ++group) {
       const int use = query_use<Shape>(i, group);
-      const int query = work.first_query + 64 * row_of_group<Shape>(i, group);
+      const int query = work.first_query - p.first_query + 64 * row_of_group<Shape>(i, group);
       wait_barrier(memory.results_full(use), Buffers<Shape::kQueryTiles>::phase(use));
       if (query < p.T) {
         memory.q_tile(use).store(out_map, work.bh - work.b * p.H, query, work.b);

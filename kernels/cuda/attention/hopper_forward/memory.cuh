@@ -46,8 +46,8 @@ struct ForwardHopperShape {
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-// A work tile is what a block works on at a time: queries of one head from first_query on, and its
-// keys in tiles from first_step on.
+// A work tile is what a block works on at a time: queries of one head, from the one at position
+// first_query on, and its keys in tiles from first_step on.
 struct ForwardTile {
   int bh;  // -1 behind the last work tile
   int b, first_query, first_step;

@@ -30,8 +30,9 @@ __device__ inline void finish_rows(float (&inverse)[2], const Params& p, int bh,
     sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 2);
     inverse[half] = p.dropout.keep_scale / sum;
     const int query = first_query + half * 8 + (lane >> 2);
-    if ((lane & 3) == 0 && query < p.T)
-      p.lse[static_cast<int64_t>(bh) * p.T + query] = row_max[half] * p.scale + __logf(sum);
+    if ((lane & 3) == 0 && query < p.end_of_queries)
+      p.lse[static_cast<int64_t>(bh) * p.T + query - p.first_query] =
+          row_max[half] * p.scale + __logf(sum);
   }
 }
 
@@ -84,12 +85,12 @@ __device__ inline void pass(const ForwardMemory<Shape, kDropout>& memory, KeyTil
   }
 }
 
-// Lets a warpgroup's 64 queries, which lie in a tile of shared memory, attend to tiles of keys.
+// Lets a warpgroup's 64 queries, which lie in a tile of shared memory and stand from the position
+// group_query on, attend to tiles of keys.
 template <class Shape, bool kDropout, bool kDocuments, bool kAlibi>
 __device__ inline void attend_to(const Params& p, const ForwardMemory<Shape, kDropout>& memory,
                                  const ForwardTile& work, PanelTile<Shape::D, 64> q_tile, int row,
                                  int group_query, KeyTiles tiles, float scale_log2) {
-  const int position = p.first_query + group_query;  // of the group's first query
   using Element = typename Shape::Element;
   constexpr int D = Shape::D, kStep = Shape::kStep, kN = kStep / 8;
   const int warp_row = threadIdx.x / 32 % 4 * 16;
@@ -97,8 +98,8 @@ __device__ inline void attend_to(const Params& p, const ForwardMemory<Shape, kDr
   int first_keys[1][2];
   [[maybe_unused]] int warp_last_begin = 0;  // of the document of the warp's last query
   if constexpr (kDocuments) {
-    load_first_keys(first_keys, p, work.b, position + warp_row);
-    warp_last_begin = uniform(first_key_of(p, work.b, position + warp_row + 15));
+    load_first_keys(first_keys, p, work.b, group_query + warp_row);
+    warp_last_begin = uniform(first_key_of(p, work.b, group_query + warp_row + 15));
   }
   float acc[1][D / 8][4] = {};
   float row_max[1][2] = {{-INFINITY, -INFINITY}}, row_sum[1][2] = {};
@@ -117,8 +118,8 @@ __device__ inline void attend_to(const Params& p, const ForwardMemory<Shape, kDr
     pin(s[0]);
     float correction[1][2];
     softmax_step<kDocuments, kAlibi>(s, row_max, row_sum, correction, scale_log2,
-                                     first_key + kStep > position, position + warp_row, first_key,
-                                     first_keys, first_key < warp_last_begin, slope);
+                                     first_key + kStep > group_query, group_query + warp_row,
+                                     first_key, first_keys, first_key < warp_last_begin, slope);
     if constexpr (kDropout)
       drop_rows<kN>(s[0], load_word(memory.mask(step, row) + threadIdx.x % 128 * 4));
     if constexpr (!kFirst) {
@@ -172,11 +173,10 @@ __device__ inline void attend(const Params& p, const ForwardMemory<Shape, kDropo
     const int end = end_of_steps<Shape>(p, work);
     // The causal mask hides all later tiles of keys from the group, and its documents begin behind
     // the earlier ones.
-    const bool is_active = group_query < p.T;
-    const int position = p.first_query + group_query;
+    const bool is_active = group_query < p.end_of_queries;
     const int active_begin =
-        !is_active ? end : (kDocuments ? uniform(first_key_of(p, work.b, position)) / kStep : 0);
-    const int active_end = is_active ? min((position + 63) / kStep + 1, end) : end;
+        !is_active ? end : (kDocuments ? uniform(first_key_of(p, work.b, group_query)) / kStep : 0);
+    const int active_end = is_active ? min((group_query + 63) / kStep + 1, end) : end;
     const int to_step = first_use - work.first_step;
     first_use += end - work.first_step;
     if (kDocuments || !is_active) pass(memory, KeyTiles{work.first_step, active_begin, to_step});

@@ -43,8 +43,8 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
   const BlockPlace place = block_order(p, num_tiles);
   const HeadView<Shape> head(p, place.bh);
   const int b = place.bh / p.H, h = place.bh % p.H;
-  const int key_head = h / p.queries_per_key;
-  const int q_row = p.q.row(h), k_row = p.k.row(key_head), v_row = p.v.row(key_head);
+  const int key_head = key_head_of(p, h), row_of_head = p.q_rows.of(h, key_head),
+            row_of_keys = p.k_rows.of(key_head, 0);
   const int first_key = place.tile * Shape::kOwned;
   const int skipped = first_key / kStep;
   // Steps end with the last tile of queries that see any of the block's keys.
@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
     const int query = (skipped + step) * kStep;
     const uint32_t full = ring.full(step);
     expect_bytes(full, 2 * Shape::kStepBytes + 2 * kStep * 4 + (kDropout ? Shape::kMaskBytes : 0));
-    q_tile(step).load(maps.q, q_row, query, b, full);
+    q_tile(step).load(maps.q, row_of_head, query, b, full);
     dout_tile(step).load(maps.dout, h, query, b, full);
     load_bytes(rows(step), head.lse2 + query, kStep * 4, full);
     load_bytes(rows(step) + kStep * 4, head.delta + query, kStep * 4, full);
@@ -67,8 +67,9 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
     expect_bytes(barrier, 2 * Shape::kGroups * Shape::kOwnBytes);
     for (int g = 0; g < Shape::kGroups; ++g) {
       const uint32_t base = own_base + 2 * g * Shape::kOwnBytes;
-      PanelTile<D, 64>{base}.load(maps.k, k_row, first_key + 64 * g, b, barrier);
-      PanelTile<D, 64>{base + Shape::kOwnBytes}.load(maps.v, v_row, first_key + 64 * g, b, barrier);
+      PanelTile<D, 64>{base}.load(maps.k, row_of_keys, first_key + 64 * g, b, barrier);
+      PanelTile<D, 64>{base + Shape::kOwnBytes}.load(maps.v, row_of_keys, first_key + 64 * g, b,
+                                                     barrier);
     }
   };
   ring.start(num_steps, load_own, load_queries);

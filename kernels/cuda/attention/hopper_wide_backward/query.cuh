@@ -68,8 +68,8 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
   const int num_tiles = (p.T + Shape::kOwned - 1) / Shape::kOwned;
   const BlockPlace place = block_order(p, num_tiles);
   const int b = place.bh / p.H, h = place.bh % p.H;
-  const int key_head = h / p.queries_per_key;
-  const int q_row = p.q.row(h), k_row = p.k.row(key_head), v_row = p.v.row(key_head);
+  const int key_head = key_head_of(p, h), row_of_head = p.q_rows.of(h, key_head),
+            row_of_keys = p.k_rows.of(key_head, 0);
   const int first_query = (num_tiles - 1 - place.tile) * Shape::kOwned;
   // Steps begin with the first tile of keys that any of the block's queries sees.
   const int skipped = kDocuments ? uniform(first_key_of(p, b, first_query)) / kStep : 0;
@@ -77,8 +77,8 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
   const auto load_keys = [&](int step) {
     const uint32_t full = ring.full(step);
     expect_bytes(full, 2 * Shape::kStepBytes + (kDropout ? Shape::kMaskBytes : 0));
-    k_tile(step).load(maps.k, k_row, (skipped + step) * kStep, b, full);
-    v_tile(step).load(maps.v, v_row, (skipped + step) * kStep, b, full);
+    k_tile(step).load(maps.k, row_of_keys, (skipped + step) * kStep, b, full);
+    v_tile(step).load(maps.v, row_of_keys, (skipped + step) * kStep, b, full);
     for (int g = 0; kDropout && g < Shape::kGroups; ++g)
       load_bytes(mask(step, g), mask_tile(p, place.bh, first_query / kMaskTile + g, skipped + step),
                  kMaskTileBytes, full);
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
     expect_bytes(barrier, 2 * Shape::kGroups * Shape::kOwnBytes);
     for (int g = 0; g < Shape::kGroups; ++g) {
       const uint32_t base = own_base + 2 * g * Shape::kOwnBytes;
-      PanelTile<D, 64>{base}.load(maps.q, q_row, first_query + 64 * g, b, barrier);
+      PanelTile<D, 64>{base}.load(maps.q, row_of_head, first_query + 64 * g, b, barrier);
       PanelTile<D, 64>{base + Shape::kOwnBytes}.load(maps.dout, h, first_query + 64 * g, b,
                                                      barrier);
     }
