@@ -119,8 +119,8 @@ SampleOrder sample_order_from(const Json& manifest) {
   if (const std::string cache = find_text(arguments, "data_cache_path"); !cache.empty())
     order.cache_path = folder_if_there(directory / cache);
   order.maps_caches_only = true;
-  order.vocab_file = find_text(arguments, "vocab_file");
-  order.merge_file = find_text(arguments, "merge_file");
+  order.tokenizer =
+      gpt2_files(find_text(arguments, "vocab_file"), find_text(arguments, "merge_file"));
   check_sizes(order);
   return order;
 }

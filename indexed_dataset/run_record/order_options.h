@@ -25,6 +25,10 @@ class OrderOptions {
   // std::system_error for files that cannot be read.
   SampleOrder resolved() const;
 
+  // Returns the tokenizer in the file of --dataset-description; "" without the option. Throws
+  // likewise.
+  std::string tokenizer_text() const;
+
   // With the defaults that a command changes, before they are declared.
   SampleOrder& order() { return order_; }
   const SampleOrder& order() const { return order_; }
@@ -32,8 +36,6 @@ class OrderOptions {
  private:
   void check_batch_sizes(OptionSet& options) const;
   double surplus() const;
-  // Returns the tokenizer in the file of --dataset-description; "" without the option.
-  std::string tokenizer_text() const;
 
   SampleOrder order_;  // all but its datasets, and these
   std::optional<int64_t> seq_length_, micro_batch_size_;

@@ -59,82 +59,37 @@ DatasetTargetSizes target_sizes(const SampleOrder& order, Split split) {
   return sizes;
 }
 
-// A run of Megatron has left the caches of all its indexes. Where some are there, and another is
-// only for another number of samples or not at all, the arguments or the order are not those of the
-// run.
-[[noreturn]] void throw_missing_cache(const IndexReport& missing, const std::string& unread) {
-  std::string others;
-  for (const auto* sizes : {&missing.other_caches, &missing.other_caches_of_weft}) {
-    for (const std::string& size : *sizes)
-      others += (others.empty() ? "" : ", ") + (size == "None" ? "one epoch" : size);
-  }
-  throw std::runtime_error(
-      "there are index caches, but none of " + missing.name + " for " +
-      (missing.num_asked < 0 ? "one epoch" : std::to_string(missing.num_asked) + " samples") +
-      (others.empty() ? "" : ", only for " + others) +
-      ": these arguments and this --sample-order are not those of a run that left the caches (blends of "
-      "Megatron-Core have other sizes from 0.11 on, core, than before it, core-0.10). If the run left "
-      "none, move the caches of other runs away, and the indexes are built from the arguments" +
-      (unread.empty() ? "" : "; " + unread));
-}
-
-std::string begun_text(const IndexReport& begun) {
-  return "weft-data was killed while it wrote the index cache of " + begun.name +
-         ", or is still at it: files of Megatron that had these names may be half replaced, and none of them is read (" +
-         begun.begun_stamp + ")";
-}
-
-[[noreturn]] void throw_half_replaced(const IndexReport& begun, const std::string& unread) {
-  throw std::runtime_error(
-      begun_text(begun) +
-      "; if the data are those that the run has read, complete it: run weft-data index with the run's "
-      "arguments again; else put the run's own files back, and remove this stamp" +
-      (unread.empty() ? "" : "; " + unread));
-}
-
-// Says whether index caches are shown, or what the arguments say. Throws std::runtime_error where
-// both would be mixed. Caches of Weft's own are built from the arguments, too: that they lack a
-// dataset says nothing, but where they have it for another number of samples only, it was built by
-// other arguments than the rest.
+// Says whether index caches are shown, or what the arguments say. A run of Megatron has left the
+// caches of all its indexes: throws std::runtime_error where only some are there, as the arguments
+// or the order are then not those of the run. Caches of Weft's own are what the arguments say.
 std::vector<std::string> notes_on_caches(const std::vector<IndexReport>& reports) {
-  std::vector<std::string> notes;
-  const IndexReport *missing = nullptr, *of_other_size = nullptr, *begun = nullptr;
-  bool has_megatrons = false;
-  size_t num_cached = 0;
+  const IndexReport* missing = nullptr;
+  bool has_megatrons = false, has_cached = false;
   for (const IndexReport& report : reports) {
     if (!report.is_kept) continue;
-    num_cached += report.was_cached ? 1 : 0;
-    has_megatrons = has_megatrons || report.is_from_megatron || !report.other_caches.empty();
-    if (report.was_cached) continue;
-    if (!missing) missing = &report;
-    if (!begun && !report.begun_stamp.empty()) begun = &report;
-    const bool has_others = !report.other_caches.empty() || !report.other_caches_of_weft.empty();
-    if (!of_other_size && has_others) of_other_size = &report;
+    has_cached = has_cached || report.was_cached;
+    has_megatrons = has_megatrons || report.is_from_megatron;
+    if (!report.was_cached && !missing) missing = &report;
   }
-  if (!missing) {
-    notes.emplace_back("the indexes are mapped from caches");
-    return notes;
+  if (!missing) return {"the indexes are mapped from caches"};
+  if (has_megatrons) {
+    throw std::runtime_error(
+        "there are index caches of Megatron, but none of " + missing->name + " for " +
+        (missing->num_asked < 0 ? "one epoch" : std::to_string(missing->num_asked) + " samples") +
+        ": these arguments and this --sample-order are not those of a run that left the caches "
+        "(blends of Megatron-Core have other sizes from 0.11 on, core, than before it, "
+        "core-0.10). If the run left none, move the caches of other runs away, and the indexes are "
+        "built from the arguments");
   }
-  std::string unread;
-  if (!missing->unread_caches.empty())
-    unread = "index caches that cannot be read are left out: " + missing->unread_caches;
-  if (begun && has_megatrons) throw_half_replaced(*begun, unread);
-  if (!unread.empty()) notes.push_back(unread);
-  if (begun) notes.push_back(begun_text(*begun));
-  if (has_megatrons || (num_cached > 0 && of_other_size)) {
-    throw_missing_cache(of_other_size ? *of_other_size : *missing, unread);
-  } else if (num_cached > 0) {
-    notes.push_back(
-        "some indexes are mapped from caches that weft-data has built, and the others are built from the "
-        "arguments");
-  } else if (of_other_size) {
-    notes.push_back(
-        "the indexes are built from the arguments: caches that weft-data has built of " +
-        of_other_size->name + " are for other numbers of samples");
-  } else {
-    notes.push_back("no index cache was found: the indexes are built from the arguments");
+  if (has_cached) {
+    return {
+        "some indexes are mapped from caches that weft-data has built, and the others are built "
+        "from the arguments"};
   }
-  return notes;
+  return {
+      "no index cache was found: the indexes are built from the arguments (caches are looked for "
+      "in --data-cache-path, by the names that follow from the arguments; names of Megatron-Core "
+      "tell its tokenizer, too, which --dataset-description says)"};
 }
 
 int64_t& samples_of(DatasetTargetSizes& sizes, Split split) {

@@ -15,7 +15,7 @@
 #include "indexed_dataset/base/storage/lock_file.h"
 #include "indexed_dataset/base/terminal/messages.h"
 #include "indexed_dataset/base/terminal/terminal_text.h"
-#include "indexed_dataset/format/soundness/file_checksum.h"
+#include "indexed_dataset/format/soundness/block_checksums.h"
 #include "indexed_dataset/order/blends/build_datasets.h"
 #include "indexed_dataset/order/blends/order_description.h"
 #include "indexed_dataset/run_record/order_options.h"

@@ -40,8 +40,7 @@ class IndexCommand final : public Command {
   int run(const OptionSet&) override {
     const auto start = std::chrono::steady_clock::now();
     SampleOrder order = order_.resolved();
-    order.vocab_file = vocab_file_;
-    order.merge_file = merge_file_;
+    order.tokenizer = gpt2_files(vocab_file_, merge_file_);
     order.num_threads = num_threads_.value_or(0);
     const TrainingDatasets datasets =
         build_training_datasets(order, target_sizes_of(order, order.eval_iters));

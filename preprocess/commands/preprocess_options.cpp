@@ -8,7 +8,6 @@
 
 #include "indexed_dataset/format/sidecars/dataset_manifest.h"
 #include "indexed_dataset/format/sidecars/output_conflicts.h"
-#include "indexed_dataset/format/sidecars/shard.h"
 #include "preprocess/inputs/input_list.h"
 #include "preprocess/inputs/work_plan.h"
 #include "preprocess/inspect/report/gather_report.h"

@@ -27,9 +27,9 @@
 #include <thread>
 #include <vector>
 
-#include "indexed_dataset/format/pair/writer.h"
 #include "indexed_dataset/order/blends/build_datasets.h"
 #include "kernels/backend.h"
+#include "tests/indexed_dataset/dataset_writer.h"
 #include "tests/indexed_dataset/order_of.h"
 #include "trainer/data/data_loader.h"
 

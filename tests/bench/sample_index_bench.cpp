@@ -18,7 +18,7 @@
 #include <random>
 #include <string>
 
-#include "indexed_dataset/order/blends/numpy_sum.h"
+#include "indexed_dataset/order/blends/blend_sizes.h"
 #include "indexed_dataset/order/samples/blending_index.h"
 #include "indexed_dataset/order/samples/gpt_index.h"
 

@@ -8,9 +8,10 @@
 #include "indexed_dataset/base/storage/lock_file.h"
 #include "indexed_dataset/format/merge/merge.h"
 #include "indexed_dataset/format/pair/reader.h"
-#include "indexed_dataset/format/pair/writer.h"
 #include "indexed_dataset/format/repair/repair.h"
 #include "tests/faults/forked_run.h"
+#include "tests/indexed_dataset/dataset_writer.h"
+#include "tests/indexed_dataset/test_files.h"
 
 namespace weft {
 namespace {

@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "indexed_dataset/base/storage/file_io.h"
-#include "indexed_dataset/format/pair/writer.h"
+#include "indexed_dataset/format/soundness/verify.h"
+#include "tests/indexed_dataset/dataset_writer.h"
 #include "tests/temporary_folder.h"
 
 namespace weft {
@@ -27,6 +28,12 @@ void write_dataset(const std::filesystem::path& prefix, TokenType type,
   DatasetWriter writer(prefix, type);
   for (const auto& document : documents) append(writer, document);
   writer.finish();
+}
+
+// All problems of a dataset; empty if it is sound.
+inline std::vector<std::string> verify_dataset(const std::filesystem::path& prefix,
+                                               int64_t vocabulary_size = 0) {
+  return verify_dataset_files(prefix, vocabulary_size, 1).problems();
 }
 
 inline std::string to_hex(const std::string& bytes) {

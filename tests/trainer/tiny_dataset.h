@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "indexed_dataset/format/pair/writer.h"
+#include "tests/indexed_dataset/dataset_writer.h"
 #include "tests/temporary_folder.h"
 
 namespace weft {

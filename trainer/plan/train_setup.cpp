@@ -151,8 +151,7 @@ SampleOrder sample_order(const Config& config, SplitBlends blends) {
   order.blends = std::move(blends);
   order.data_parallel_size = config.data_parallel_size();
   order.cache_path = config.data_cache_path;
-  order.vocab_file = config.vocab_file;
-  order.merge_file = config.merge_file;
+  order.tokenizer = gpt2_files(config.vocab_file, config.merge_file);
   derive_order(order);
   return order;
 }

@@ -10,7 +10,6 @@
 #include "indexed_dataset/base/process/parse_json.h"
 #include "indexed_dataset/base/storage/file_io.h"
 #include "indexed_dataset/format/sidecars/dataset_manifest.h"
-#include "indexed_dataset/format/sidecars/shard.h"
 #include "indexed_dataset/format/soundness/block_checksums.h"
 #include "indexed_dataset/format/soundness/xxh3.h"
 

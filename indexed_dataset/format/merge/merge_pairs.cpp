@@ -1,14 +1,12 @@
 #include "indexed_dataset/format/merge/merge_pairs.h"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <stdexcept>
 #include <string>
 
 #include "indexed_dataset/base/process/parallel_for.h"
 #include "indexed_dataset/base/storage/file_io.h"
-#include "indexed_dataset/format/pair/index_view.h"
+#include "indexed_dataset/format/pair/shared_pair_writer.h"
 
 namespace weft {
 namespace {
@@ -167,16 +165,10 @@ PairMerge::IndexPiece PairMerge::write_index_of(const Part& part, OutputFile& fi
 }
 
 Crc32 PairMerge::write_header(OutputFile& file) const {
-  std::array<std::byte, kIndexHeaderBytes> header{};
-  const auto num_sequences = static_cast<uint64_t>(num_sequences_);
-  const auto num_bounds = static_cast<uint64_t>(num_documents_ + 1);
-  std::memcpy(header.data(), kIndexMagic.data(), kIndexMagic.size());
-  std::memcpy(header.data() + 9, &kIndexVersion, 8);
-  std::memcpy(header.data() + 17, &type_, 1);
-  std::memcpy(header.data() + 18, &num_sequences, 8);
-  std::memcpy(header.data() + 26, &num_bounds, 8);
+  const std::string header =
+      SharedPairWriter::index_header({num_documents_, num_sequences_, 0}, type_);
   file.write_at(header.data(), header.size(), 0);
-  return Crc32::of(header);
+  return Crc32::of(std::as_bytes(std::span(header)));
 }
 
 }  // namespace weft

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "indexed_dataset/format/sidecars/dataset_manifest.h"
-#include "indexed_dataset/format/sidecars/shard.h"
 
 namespace weft {
 namespace {

@@ -15,20 +15,28 @@ enum class TokenType : uint8_t {
   kUInt16 = 8
 };
 
-constexpr int64_t size_bytes(TokenType type) {
+// Returns use(T{}), where T is the number type of a token.
+template <typename Use>
+constexpr auto with_number_type(TokenType type, const Use& use) {
   switch (type) {
     case TokenType::kUInt8:
+      return use(uint8_t{});
     case TokenType::kInt8:
-      return 1;
+      return use(int8_t{});
     case TokenType::kInt16:
-    case TokenType::kUInt16:
-      return 2;
+      return use(int16_t{});
     case TokenType::kInt32:
-      return 4;
+      return use(int32_t{});
     case TokenType::kInt64:
-      return 8;
+      return use(int64_t{});
+    case TokenType::kUInt16:
+      return use(uint16_t{});
   }
-  return 0;
+  __builtin_unreachable();
+}
+
+constexpr int64_t size_bytes(TokenType type) {
+  return with_number_type(type, [](auto number) { return int64_t{sizeof number}; });
 }
 
 // NumPy's name, as --dtype has it.

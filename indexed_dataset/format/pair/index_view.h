@@ -1,5 +1,5 @@
-// The .idx file as bytes: its layout (drawn in writer.h) and unaligned reads from it. Internal to
-// this folder.
+// The .idx file as bytes: its layout (drawn in shared_pair_writer.h) and unaligned reads from it.
+// For rooms that read or write such files themselves.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,8 @@ inline constexpr int64_t kIndexHeaderBytes = 34;
 // The arrays of an index that lies in memory; valid while that memory lives. Positions are not
 // checked.
 struct IndexView {
-  TokenType type{};
+  uint8_t type_code = 0;
+  TokenType type{};  // of tokens: the code's meaning is another one in IntegerRows
   int64_t num_sequences = 0;
   int64_t num_bounds = 0;
   const std::byte* lengths = nullptr;
@@ -39,8 +40,10 @@ struct IndexView {
 // (num_bounds 1) each sequence is one document.
 int64_t document_of_sequence(const IndexView& index, int64_t sequence_idx);
 
-// Checks magic, version, token type and that the size fits the counts. `path` is for messages.
+// Checks magic, version and that the size fits the counts, not the type. `path` is for messages.
 // Throws std::runtime_error.
+IndexView parse_layout(std::span<const std::byte> bytes, const std::filesystem::path& path);
+// Checks the token type, too.
 IndexView parse_index(std::span<const std::byte> bytes, const std::filesystem::path& path);
 
 }  // namespace weft

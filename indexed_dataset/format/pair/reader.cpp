@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <ranges>
 #include <stdexcept>
 #include <system_error>
 #include <vector>
@@ -81,7 +82,7 @@ void widen(const std::byte* data, int64_t count, int32_t* tokens) {
 
 }  // namespace
 
-IndexView parse_index(std::span<const std::byte> bytes, const std::filesystem::path& path) {
+IndexView parse_layout(std::span<const std::byte> bytes, const std::filesystem::path& path) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (text.starts_with("TNTIDX")) {
     throw_bad(path,
@@ -101,7 +102,7 @@ IndexView parse_index(std::span<const std::byte> bytes, const std::filesystem::p
     throw_bad(path, "has version " + std::to_string(version) + " at byte 9; only 1 is known");
   }
   IndexView index;
-  index.type = token_type_of(load_number<uint8_t>(bytes.data() + 17), path);
+  index.type_code = load_number<uint8_t>(bytes.data() + 17);
   const auto num_sequences = load_number<uint64_t>(bytes.data() + 18);
   const auto num_bounds = load_number<uint64_t>(bytes.data() + 26);
   const std::string counts = std::to_string(num_sequences) + " sequences (byte 18) and " +
@@ -130,6 +131,12 @@ IndexView parse_index(std::span<const std::byte> bytes, const std::filesystem::p
   return index;
 }
 
+IndexView parse_index(std::span<const std::byte> bytes, const std::filesystem::path& path) {
+  IndexView index = parse_layout(bytes, path);
+  index.type = token_type_of(index.type_code, path);
+  return index;
+}
+
 int64_t document_of_sequence(const IndexView& index, int64_t sequence_idx) {
   if (index.num_bounds == 1) return sequence_idx;
   // In most datasets each document is one sequence. Then two neighbouring numbers tell it, where
@@ -138,17 +145,10 @@ int64_t document_of_sequence(const IndexView& index, int64_t sequence_idx) {
       index.bound(sequence_idx) == sequence_idx && index.bound(sequence_idx + 1) > sequence_idx) {
     return sequence_idx;
   }
-  int64_t first = 0, count = index.num_bounds;
-  while (count > 0) {
-    const int64_t half = count / 2;
-    if (index.bound(first + half) <= sequence_idx) {
-      first += half + 1;
-      count -= half + 1;
-    } else {
-      count = half;
-    }
-  }
-  return first - 1;
+  const auto numbers = std::views::iota(int64_t{0}, index.num_bounds);
+  const auto above = std::ranges::partition_point(
+      numbers, [&](int64_t document) { return index.bound(document) <= sequence_idx; });
+  return *above - 1;
 }
 
 int64_t SequenceLengths::first_misfit(int64_t begin, int64_t end) const {
@@ -232,20 +232,7 @@ void DatasetReader::copy_tokens(int64_t sequence_idx, int64_t begin, int64_t cou
   check_place(sequence_idx);
   const int64_t item_bytes = size_bytes(token_type());
   const std::byte* data = bin_.bytes().data() + offset_bytes(sequence_idx) + begin * item_bytes;
-  switch (token_type()) {
-    case TokenType::kUInt8:
-      return widen<uint8_t>(data, count, tokens);
-    case TokenType::kInt8:
-      return widen<int8_t>(data, count, tokens);
-    case TokenType::kInt16:
-      return widen<int16_t>(data, count, tokens);
-    case TokenType::kInt32:
-      return widen<int32_t>(data, count, tokens);
-    case TokenType::kInt64:
-      return widen<int64_t>(data, count, tokens);
-    case TokenType::kUInt16:
-      return widen<uint16_t>(data, count, tokens);
-  }
+  with_number_type(token_type(), [&]<typename T>(T) { widen<T>(data, count, tokens); });
 }
 
 void DatasetReader::will_need(int64_t sequence_idx, int64_t begin, int64_t count) const {

@@ -1,4 +1,4 @@
-// Reads a Megatron mmap dataset (format: writer.h).
+// Reads a Megatron mmap dataset (format: shared_pair_writer.h).
 #pragma once
 
 #include <cstdint>
@@ -89,9 +89,5 @@ class DatasetReader {
   MappedFile idx_, bin_;
   IndexView index_;
 };
-
-// The problems of a dataset in words, empty if it is sound: verify.h.
-std::vector<std::string> verify_dataset(const std::filesystem::path& prefix,
-                                        int64_t vocabulary_size = 0);
 
 }  // namespace weft

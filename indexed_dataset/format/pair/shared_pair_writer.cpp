@@ -1,11 +1,9 @@
 #include "indexed_dataset/format/pair/shared_pair_writer.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <numeric>
 #include <stdexcept>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "indexed_dataset/format/pair/index_view.h"
@@ -16,13 +14,6 @@ namespace {
 // So many index entries are written at a time: far more than a call costs, far less than a worker
 // holds.
 constexpr int64_t kBlockEntries = 1 << 17;
-
-[[noreturn]] void throw_lost(const std::filesystem::path& path, const std::string& what) {
-  throw std::system_error(EIO, std::generic_category(),
-                          "'" + path.string() + "': " + what +
-                              "; part of what was written to it is gone (a disk that lost it, or "
-                              "another program): remove it and make the dataset anew");
-}
 
 template <typename T>
 void write_values(OutputFile& file, std::span<const T> values, int64_t offset_bytes) {
@@ -95,41 +86,6 @@ void SharedPairWriter::preallocate_for(int64_t end_bytes) {
 
 void SharedPairWriter::sync() {
   for (OutputFile* file : {&bin_, &idx_, &bounds_}) file->sync();
-}
-
-void SharedPairWriter::finish(const DatasetCounts& total, const std::function<void()>& check) {
-  const int64_t bin_bytes = total.num_tokens * weft::size_bytes(type_);
-  if (const int64_t size_bytes = InputFile(bin_.path(), Links::kRefuse).size_bytes();
-      size_bytes < bin_bytes) {
-    throw_lost(bin_.path(), "has " + std::to_string(size_bytes) + " bytes instead of " +
-                                std::to_string(bin_bytes));
-  }
-  int64_t num_tokens = 0, last_bound = 0;
-  SeeIndex see;
-  see.lengths = [&](std::span<const int32_t> lengths) {
-    for (const int32_t length : lengths) {
-      if (length <= 0)
-        throw_lost(idx_.path(), "a sequence of " + std::to_string(length) + " tokens");
-      num_tokens += length;
-    }
-  };
-  see.bounds = [&](std::span<const int64_t> bounds) {
-    for (const int64_t bound : bounds) {
-      if (bound < last_bound) throw_lost(bounds_.path(), "documents that end before they begin");
-      last_bound = bound;
-    }
-  };
-  prepare(total);
-  write_index(total, {}, total, see, check);
-  if (num_tokens != total.num_tokens) {
-    throw_lost(idx_.path(), "its sequences have " + std::to_string(num_tokens) +
-                                " tokens instead of " + std::to_string(total.num_tokens));
-  }
-  if (last_bound != total.num_sequences) {
-    throw_lost(bounds_.path(), "documents of " + std::to_string(last_bound) +
-                                   " sequences instead of " + std::to_string(total.num_sequences));
-  }
-  sync();
 }
 
 void SharedPairWriter::prepare(const DatasetCounts& total) {

@@ -47,16 +47,11 @@ class SharedPairWriter {
   // Makes what was written so far survive a power cut.
   void sync();
 
-  // Completes and syncs .bin and .idx, when every piece of `total` is written, by whomever. May be
-  // repeated after an interruption. Takes a pass over the index: 20 bytes a document; `check` is
-  // called often, what it throws ends the pass. Throws std::system_error (EIO) where something that
-  // was written is not there any more.
-  void finish(const DatasetCounts& total, const std::function<void()>& check = {});
-
-  // The same in steps that several processes can share: one prepares, then all complete the index
-  // in ranges, in any order, each from the counts before its first document to those behind its
-  // last. The files get their sizes, the .idx its header. What was lost of them reads as zeros:
-  // nothing is checked.
+  // Completes .bin and .idx, when every piece of `total` is written, by whomever, in steps that
+  // several processes can share: one prepares, then all complete the index in ranges, in any order,
+  // each from the counts before its first document to those behind its last. The files get their
+  // sizes, the .idx its header. What was lost of them reads as zeros: nothing is checked. May be
+  // repeated after an interruption.
   void prepare(const DatasetCounts& total);
   // Copies the lengths and bounds of a range from where write() left them to offsets and bounds in
   // the .idx. `see` is shown everything that is read or written. Thread-safe.

@@ -61,7 +61,7 @@ class Repair {
         idx_(config.prefix.string() + ".idx"),
         bin_(config.prefix.string() + ".bin"),
         bin_bytes_(InputFile(bin_).size_bytes()),
-        draft_(idx_) {}
+        draft_(OutputFile::create_part(idx_)) {}
   ~Repair() {
     std::error_code ignored;
     fs::remove(draft_.path(), ignored);
@@ -73,13 +73,12 @@ class Repair {
     const TokenType type = token_type();
     const int64_t end = end_of_document();
     if (evidence_.num_tokens < 0) check_tokens_of(type);
-    draft_.restart(type);
-    if (bin_bytes_ > 0 &&
-        !add_lengths_by_end_of_document(bin_, type, end, config_.num_threads, draft_)) {
+    const auto num_rebuilt = rebuild_index(bin_, type, end, config_.num_threads, draft_);
+    if (!num_rebuilt) {
       refuse(fmt::format("{} does not end with token {}, so its documents cannot be told by it",
                          bin_.string(), end));
     }
-    const int64_t num_found = draft_.num_sequences(), num_expected = evidence_.num_documents;
+    const int64_t num_found = *num_rebuilt, num_expected = evidence_.num_documents;
     if (num_expected >= 0 && num_found != num_expected) {
       refuse(fmt::format("{}: {} documents by token {}, the manifest or .sources says {}: {}",
                          bin_.string(), num_found, end, num_expected,
@@ -87,7 +86,6 @@ class Repair {
                              ? "that token stands within documents, too"
                              : "where the empty documents stand cannot be told"));
     }
-    draft_.finish();
     std::string how = fmt::format("made anew from {} end-of-document tokens ({})", num_found, end);
     const std::vector<DatasetFile> files = {{".idx", draft_.path()}};
     if (evidence_.checksums &&
@@ -162,14 +160,8 @@ class Repair {
   const Evidence evidence_;
   fs::path idx_, bin_;
   int64_t bin_bytes_;
-  IndexDraft draft_;
+  OutputFile draft_;
 };
-
-std::vector<std::string> all_problems(VerifyResult result) {
-  std::vector<std::string> problems = std::move(result.structure_problems);
-  problems.insert(problems.end(), result.checksum_problems.begin(), result.checksum_problems.end());
-  return problems;
-}
 
 }  // namespace
 
@@ -184,10 +176,10 @@ RepairReport repair_dataset(const RepairConfig& config) {
   const DatasetLocks lock({config.prefix});
   RepairReport report;
   if (fs::exists(idx)) {
-    VerifyResult found = verify_dataset_files(config.prefix, 0, config.num_threads);
+    const VerifyResult found = verify_dataset_files(config.prefix, 0, config.num_threads);
     if (found.index_is_sound) {
       report.was_sound = true;
-      report.other_problems = all_problems(std::move(found));
+      report.other_problems = found.problems();
       return report;
     }
     if (const fs::path kept = idx.string() + ".damaged"; fs::exists(kept)) {
@@ -201,7 +193,7 @@ RepairReport repair_dataset(const RepairConfig& config) {
   Repair repair(config, std::move(evidence));
   report.how = repair.make();
   repair.commit();
-  report.other_problems = all_problems(verify_dataset_files(config.prefix, 0, config.num_threads));
+  report.other_problems = verify_dataset_files(config.prefix, 0, config.num_threads).problems();
   return report;
 }
 

@@ -1,6 +1,7 @@
 #include "indexed_dataset/format/sidecars/dataset_manifest.h"
 
 #include <algorithm>
+#include <charconv>
 #include <stdexcept>
 
 #include "indexed_dataset/base/process/json_integer.h"
@@ -92,6 +93,15 @@ std::optional<StoredManifest> read_dataset_manifest(const std::filesystem::path&
     throw std::runtime_error(path.string() + ": not a manifest of weft-data (" + error.what() +
                              "); the dataset is complete without it: move it away");
   }
+}
+
+bool parse_shard(const std::string& text, int64_t& index, int64_t& count) {
+  const char* end = text.data() + text.size();
+  const auto first = std::from_chars(text.data(), end, index);
+  if (first.ec != std::errc() || first.ptr == end || *first.ptr != '/') return false;
+  const auto second = std::from_chars(first.ptr + 1, end, count);
+  return second.ec == std::errc() && second.ptr == end && index >= 0 && index < count &&
+         count <= 1'000'000;
 }
 
 }  // namespace weft

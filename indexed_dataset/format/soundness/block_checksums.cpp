@@ -191,4 +191,17 @@ std::optional<std::vector<FileChecksums>> read_block_checksums(const std::filesy
   return files;
 }
 
+std::string xxh3_of_file(const std::filesystem::path& path) {
+  const InputFile file(path);
+  XXH3_state_t hash;
+  XXH3_64bits_reset(&hash);
+  std::vector<char> piece(static_cast<size_t>(std::min(kPieceBytes, file.size_bytes())));
+  for (int64_t begin = 0; begin < file.size_bytes(); begin += kPieceBytes) {
+    const auto count = static_cast<size_t>(std::min(kPieceBytes, file.size_bytes() - begin));
+    file.read_at(piece.data(), count, begin);
+    XXH3_64bits_update(&hash, piece.data(), count);
+  }
+  return to_hex(XXH3_64bits_digest(&hash));
+}
+
 }  // namespace weft

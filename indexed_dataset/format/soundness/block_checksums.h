@@ -71,6 +71,10 @@ void write_block_checksums(const std::filesystem::path& path,
 // (its last line does not fit), std::runtime_error if it is of another format.
 std::optional<std::vector<FileChecksums>> read_block_checksums(const std::filesystem::path& path);
 
+// XXH3 of all bytes of a file, as 16 hexadecimal digits. The file is read once from front to back
+// and is not mapped, so that a disk that fails gives an exception. Throws std::system_error.
+std::string xxh3_of_file(const std::filesystem::path& path);
+
 // PREFIX.checksums
 std::filesystem::path checksums_path(const std::filesystem::path& prefix);
 

@@ -14,20 +14,7 @@ TokenIdCheck::TokenIdCheck(TokenType type, int64_t vocabulary_size)
                                  : int64_t{std::numeric_limits<int32_t>::max()} + 1) {}
 
 void TokenIdCheck::see(int64_t offset_bytes, std::span<const std::byte> bytes) {
-  switch (type_) {
-    case TokenType::kUInt8:
-      return see_ids<uint8_t>(offset_bytes, bytes);
-    case TokenType::kInt8:
-      return see_ids<int8_t>(offset_bytes, bytes);
-    case TokenType::kInt16:
-      return see_ids<int16_t>(offset_bytes, bytes);
-    case TokenType::kInt32:
-      return see_ids<int32_t>(offset_bytes, bytes);
-    case TokenType::kInt64:
-      return see_ids<int64_t>(offset_bytes, bytes);
-    case TokenType::kUInt16:
-      return see_ids<uint16_t>(offset_bytes, bytes);
-  }
+  with_number_type(type_, [&]<typename T>(T) { see_ids<T>(offset_bytes, bytes); });
 }
 
 template <typename T>

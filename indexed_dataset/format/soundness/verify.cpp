@@ -187,12 +187,10 @@ void check_file_sizes(const std::filesystem::path& prefix) {
   }
 }
 
-std::vector<std::string> verify_dataset(const std::filesystem::path& prefix,
-                                        int64_t vocabulary_size) {
-  VerifyResult result = verify_dataset_files(prefix, vocabulary_size, 1);
-  std::vector<std::string> problems = std::move(result.structure_problems);
-  problems.insert(problems.end(), result.checksum_problems.begin(), result.checksum_problems.end());
-  return problems;
+std::vector<std::string> VerifyResult::problems() const {
+  std::vector<std::string> all = structure_problems;
+  all.insert(all.end(), checksum_problems.begin(), checksum_problems.end());
+  return all;
 }
 
 }  // namespace weft

@@ -1,5 +1,4 @@
-// Is a dataset what was written? The checks that Megatron's own reader does not make. (reader.h has
-// verify_dataset, which gives all problems as one list.)
+// Is a dataset what was written? The checks that Megatron's own reader does not make.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +19,8 @@ struct VerifyResult {
   // The checksums of the .idx decide; without them, whether it contradicts itself or the size of
   // the .bin.
   bool index_is_sound = false;
+
+  std::vector<std::string> problems() const;  // all of them
 };
 
 // Reads every byte of PREFIX.bin, .idx and what else PREFIX.checksums covers once, in parallel.

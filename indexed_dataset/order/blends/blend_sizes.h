@@ -14,6 +14,14 @@ namespace weft {
 // Megatron-Core's --mid-level-dataset-surplus.
 inline constexpr double kDefaultSurplus = 0.005;
 
+// NumPy's sum of doubles, bit for bit: pairwise from 8 terms on (numpy/_core/src/umath/
+// loops_utils.h.src, DOUBLE_pairwise_sum). The last bit of a weight can decide which dataset of a
+// blend gives a sample.
+double numpy_sum(std::span<const double> values);
+
+// Each weight divided by the sum of all, as Megatron-Core's normalize().
+std::vector<double> normalize_weights(std::span<const double> weights);
+
 struct BlendSizes {
   std::vector<double> weights;        // as the blending index takes them: normalized
   std::vector<int64_t> num_to_build;  // of each dataset, at least

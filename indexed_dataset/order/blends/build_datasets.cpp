@@ -9,8 +9,8 @@
 
 #include "indexed_dataset/base/process/parallel_for.h"
 #include "indexed_dataset/order/blends/blend_schedule.h"
+#include "indexed_dataset/order/blends/blend_sizes.h"
 #include "indexed_dataset/order/blends/cached_blends.h"
-#include "indexed_dataset/order/blends/numpy_sum.h"
 #include "indexed_dataset/order/blends/order_description.h"
 #include "indexed_dataset/order/blends/split_datasets.h"
 
@@ -151,8 +151,8 @@ class SplitBuilder {
     const auto start = std::chrono::steady_clock::now();
     const auto description = describe_blend(blend, asked, weights, size);
     IndexReport report{.split = split_, .name = "blend", .num_asked = size, .num_samples = size};
-    CachedBlend built = blends_.find_or_build(description ? &*description : nullptr,
-                                              datasets_.megatron_cache(), weights, size, report);
+    CachedBlend built =
+        blends_.find_or_build(description ? &*description : nullptr, weights, size, report);
     report.seconds = seconds_since(start);
     reports_.push_back(std::move(report));
     check_not_outrun(split_, order_.sample_order, order_.mid_level_dataset_surplus, built.counts,

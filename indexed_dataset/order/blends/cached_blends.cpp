@@ -4,19 +4,15 @@
 #include <optional>
 #include <utility>
 
-#include "indexed_dataset/order/index_caches/blend_cache.h"
-
 namespace weft {
 
 CachedBlend CachedBlends::find_or_build(const nlohmann::ordered_json* description,
-                                        const MegatronCache* megatron,
                                         const std::vector<double>& weights, int64_t size,
                                         IndexReport& report) {
   std::optional<CachedBlend> found;
-  if (description && megatron) {
-    found = megatron->find_blend(*description, size, weights.size());
-    if (const auto stamp = megatron->find_begun(*description, report.split))
-      report.begun_stamp = stamp->string();
+  if (description && order_.takes_megatron_caches) {
+    found =
+        find_megatron_blend(order_.cache_path, *description, report.split, size, weights.size());
   }
   if (description && !found) {
     found = order_.maps_caches_only

@@ -8,7 +8,7 @@
 
 #include "indexed_dataset/order/blends/index_report.h"
 #include "indexed_dataset/order/blends/sample_order.h"
-#include "indexed_dataset/order/index_caches/megatron_cache.h"
+#include "indexed_dataset/order/index_caches/blend_cache.h"
 
 namespace weft {
 
@@ -18,11 +18,9 @@ class CachedBlends {
   explicit CachedBlends(const SampleOrder& order) : order_(order) {}
 
   // Returns the index of these weights. `description` names its files; null: it is kept in none.
-  // `megatron` holds the caches of another program that are looked at first; or null. Fills in what
-  // `report` says of the index.
+  // Fills in what `report` says of the index.
   CachedBlend find_or_build(const nlohmann::ordered_json* description,
-                            const MegatronCache* megatron, const std::vector<double>& weights,
-                            int64_t size, IndexReport& report);
+                            const std::vector<double>& weights, int64_t size, IndexReport& report);
 
  private:
   CachedBlend find_or_build_in_memory(const std::vector<double>& weights, int64_t size);

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "indexed_dataset/order/samples/split.h"
 
@@ -17,14 +16,6 @@ struct IndexReport {
   bool is_kept = true;  // the program keeps this index in a cache
   bool was_cached = false;
   bool is_from_megatron = false;  // of those that were cached: Weft has not written it
-  // For other numbers of samples Megatron's caches have this index:
-  // MegatronCache::find_other_sizes().
-  std::vector<std::string> other_caches = {};
-  std::vector<std::string> other_caches_of_weft = {};  // the same of Weft's
-  // The stamp that a killed writer of Weft's has left beside this index:
-  // MegatronCache::find_begun().
-  std::string begun_stamp = {};
-  std::string unread_caches = {};  // MegatronCache::unread()
   double seconds = 0;
 };
 

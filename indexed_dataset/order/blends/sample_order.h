@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "indexed_dataset/format/sidecars/tokenizer_files.h"
 #include "indexed_dataset/order/blends/data_paths.h"
 #include "indexed_dataset/order/blends/sample_arguments.h"
 #include "indexed_dataset/order/curriculum/metric_curriculum.h"
@@ -31,10 +32,10 @@ struct SampleOrder : SampleArguments {
   // (index_cache.h); "": they are built in memory.
   std::string cache_path;
   bool maps_caches_only = false;  // what is not in that folder is built in memory
-  // Caches that Megatron itself wrote, in that folder or where it keeps them without one, are taken
-  // as they are: to look at a run that read them.
+  // Files that Megatron itself wrote in that folder are taken as they are, to look at a run that
+  // read them.
   bool takes_megatron_caches = false;
-  std::string vocab_file, merge_file;  // stand in the names of Megatron-Core's caches
+  TokenizerFiles tokenizer;  // its paths stand in the names of Megatron-Core's caches
   // JSON, takes their place in these names: the tokenizer as a version of Megatron-Core describes
   // it.
   std::string tokenizer_text;

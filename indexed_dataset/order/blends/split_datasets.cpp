@@ -20,10 +20,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 
 SplitDatasets::SplitDatasets(const SampleOrder& order, const DatasetReaders& readers, Split split,
                              const DatasetTargetSizes& sizes, std::vector<IndexReport>& reports)
-    : order_(order), readers_(readers), split_(split), sizes_(sizes), reports_(reports) {
-  if (order.takes_megatron_caches && !order.cache_path.empty())
-    megatron_cache_.emplace(order.cache_path);
-}
+    : order_(order), readers_(readers), split_(split), sizes_(sizes), reports_(reports) {}
 
 std::vector<GptDataset> SplitDatasets::build(
     const Blend& blend, const std::vector<std::optional<int64_t>>& num_samples) {
@@ -95,8 +92,8 @@ void SplitDatasets::build_some(const Blend& blend, const std::vector<WantedIndex
   };
   for (size_t i; (i = next++) < wanted.size();) {
     const auto start = std::chrono::steady_clock::now();
-    auto index = with_name(
-        blend, wanted[i], [&](const auto&... of) { return open_index(of..., writer, reports[i]); });
+    auto index =
+        with_name(blend, wanted[i], [&](const auto&... of) { return open_index(of..., writer); });
     if (index) {
       note(i, std::move(*index));
     } else {
@@ -112,32 +109,18 @@ void SplitDatasets::build_some(const Blend& blend, const std::vector<WantedIndex
   }
 }
 
-std::optional<CachedIndex> SplitDatasets::open_index(const IndexDescription& description,
-                                                     const DatasetReader& reader,
-                                                     const GptIndexOptions& options,
-                                                     std::optional<IndexCacheWriter>& writer,
-                                                     IndexReport& report) const {
+std::optional<CachedIndex> SplitDatasets::open_index(
+    const IndexDescription& description, const DatasetReader& reader,
+    const GptIndexOptions& options, std::optional<IndexCacheWriter>& writer) const {
   const std::string& folder = order_.cache_path;
-  if (order_.takes_megatron_caches) {
-    const MegatronCache& cache =
-        megatron_cache_ ? *megatron_cache_ : default_cache(reader.prefix());
-    if (auto found = cache.find_index(description, reader, options)) return found;
-    report.other_caches = cache.find_other_sizes(description, /*of_weft=*/false);
-    report.other_caches_of_weft = cache.find_other_sizes(description, /*of_weft=*/true);
-    if (const auto stamp = cache.find_begun(description)) report.begun_stamp = stamp->string();
-    report.unread_caches = cache.unread();
+  if (order_.takes_megatron_caches && !folder.empty()) {
+    if (auto found = find_megatron_index(folder, description, reader, options)) return found;
   }
   if (writer) return writer->find_or_write(description, reader, options);
   if (!folder.empty()) {
     if (auto found = find_cached_index(folder, description, reader, options)) return found;
   }
   return CachedIndex{hold(build_gpt_index(reader.lengths(), options))};
-}
-
-const MegatronCache& SplitDatasets::default_cache(const std::filesystem::path& prefix) const {
-  const std::string folder = default_cache_folder(order_.sample_order, prefix).string();
-  const std::lock_guard lock(default_caches_mutex_);
-  return default_caches_.try_emplace(folder, folder).first->second;
 }
 
 IndexDescription SplitDatasets::describe(const Blend& blend, size_t i,
@@ -152,7 +135,7 @@ IndexDescription SplitDatasets::describe(const Blend& blend, size_t i,
       .sequence_length = order_.seq_length,
       .split_string = {},
       .tokenizer = order_.tokenizer_text.empty()
-                       ? tokenizer_description(order_.vocab_file, order_.merge_file)
+                       ? tokenizer_description(order_.tokenizer)
                        : nlohmann::ordered_json::parse(order_.tokenizer_text)};
   if (!order_.blends.has_own_paths) description.split_string = order_.split;
   if (!blend.shares.empty()) description.share = blend.shares[i];

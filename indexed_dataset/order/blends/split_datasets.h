@@ -5,9 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -16,7 +14,6 @@
 #include "indexed_dataset/order/blends/index_report.h"
 #include "indexed_dataset/order/blends/sample_order.h"
 #include "indexed_dataset/order/index_caches/index_cache_writer.h"
-#include "indexed_dataset/order/index_caches/megatron_cache.h"
 
 namespace weft {
 
@@ -53,10 +50,6 @@ class SplitDatasets {
   std::optional<SequenceRange> range_of(const Blend& blend, size_t i) const;
   // Returns the dataset's prefix, for messages.
   std::string where(const Blend& blend, size_t i) const;
-  // Returns the caches in --data-cache-path where those of Megatron are taken, else null.
-  const MegatronCache* megatron_cache() const {
-    return megatron_cache_ ? &*megatron_cache_ : nullptr;
-  }
 
  private:
   // Calls use(description, reader, options) for an index; messages of what it throws begin with the
@@ -71,10 +64,7 @@ class SplitDatasets {
   // Returns nothing where the writer has written the index and did not finish it yet.
   std::optional<CachedIndex> open_index(const IndexDescription& description,
                                         const DatasetReader& reader, const GptIndexOptions& options,
-                                        std::optional<IndexCacheWriter>& writer,
-                                        IndexReport& report) const;
-  // Thread-safe. Many datasets may share a folder, which is listed once.
-  const MegatronCache& default_cache(const std::filesystem::path& prefix) const;
+                                        std::optional<IndexCacheWriter>& writer) const;
   // Returns the range of a split from which samples are wanted.
   SequenceRange range_with_sequences(const Blend& blend, size_t i) const;
   std::string request() const;
@@ -87,12 +77,6 @@ class SplitDatasets {
   const Split split_;
   const DatasetTargetSizes& sizes_;
   std::vector<IndexReport>& reports_;
-  // The caches in --data-cache-path, and without it those in the places where the program keeps
-  // them.
-  std::optional<MegatronCache> megatron_cache_;
-  mutable std::mutex default_caches_mutex_;
-  mutable std::map<std::string, MegatronCache>
-      default_caches_;  // by folder; elements stay in place
 };
 
 }  // namespace weft

@@ -63,6 +63,11 @@ class NumberFile {
   std::string buffer_;
 };
 
+template <typename T>
+int64_t read_number(const std::byte* at) {
+  return static_cast<int64_t>(load_number<T>(at));
+}
+
 // Without `ends` each value is a row.
 int64_t row_length(std::span<const int64_t> ends, size_t row) {
   if (ends.empty()) return 1;
@@ -73,97 +78,59 @@ int64_t row_length(std::span<const int64_t> ends, size_t row) {
 
 IntegerRows::IntegerRows(const fs::path& prefix)
     : prefix_(prefix), idx_(with_suffix(prefix, ".idx")), bin_(with_suffix(prefix, ".bin")) {
-  parse_header();
+  try {
+    index_ = parse_layout(idx_.bytes(), idx_path());
+  } catch (const std::runtime_error& error) {
+    throw std::runtime_error(std::string(error.what()) +
+                             "; give the prefix of an index of DeepSpeed's data analyzer, or of "
+                             "weft-data analyze, without .idx");
+  }
   check_rows();
 }
 
-void IntegerRows::parse_header() {
-  const std::span<const std::byte> idx = idx_.bytes();
-  const auto fail = [&](const std::string& what) {
-    throw std::runtime_error(prefix_.string() + ".idx: " + what +
-                             "; give the prefix of an index of DeepSpeed's data analyzer, or of "
-                             "weft-data analyze, without .idx");
-  };
-  const std::string_view text(reinterpret_cast<const char*>(idx.data()), idx.size());
-  if (text.size() < kIndexHeaderBytes || !text.starts_with(kIndexMagic) ||
-      load_number<uint64_t>(idx.data() + 9) != kIndexVersion)
-    fail("not an index of this format");
-  code_ = load_number<uint8_t>(idx.data() + 17);
-  const auto num_rows = load_number<uint64_t>(idx.data() + 18);
-  const auto num_bounds = load_number<uint64_t>(idx.data() + 26);
-  const uint64_t room = idx.size() - kIndexHeaderBytes;
-  if (num_rows > room / 12 || num_bounds > room / 8 || num_rows * 12 + num_bounds * 8 != room)
-    fail("its header says " + std::to_string(num_rows) + " rows and " + std::to_string(num_bounds) +
-         " bounds, which do not fit its size");
-  num_rows_ = static_cast<int64_t>(num_rows);
-  offsets_ = idx.data() + kIndexHeaderBytes + 4 * num_rows_;
-}
-
 void IntegerRows::check_rows() {
-  const std::byte* lengths = idx_.bytes().data() + kIndexHeaderBytes;
-  const auto length = [&](int64_t row) { return load_number<int32_t>(lengths + 4 * row); };
   const auto bin_bytes = static_cast<int64_t>(bin_.bytes().size());
-  for (int64_t row = 0; row < num_rows_; ++row) {
-    if (length(row) < 0)
-      throw std::runtime_error(prefix_.string() + ".idx: row " + std::to_string(row) +
+  for (int64_t row = 0; row < num_rows(); ++row) {
+    if (index_.length(row) < 0)
+      throw std::runtime_error(idx_path() + ": row " + std::to_string(row) +
                                " has a negative length");
-    num_values_ += length(row);
+    num_values_ += index_.length(row);
   }
   if (num_values_ > 0) value_bytes_ = bin_bytes / num_values_;
   struct Known {
     uint8_t code;
     int64_t size_bytes;
-    Type type;
+    ReadNumber read;
   };
-  static constexpr Known kTypes[] = {{1, 1, Type::kU8},  {2, 1, Type::kI8},  {3, 2, Type::kI16},
-                                     {4, 4, Type::kI32}, {5, 8, Type::kI64}, {6, 2, Type::kU16},
-                                     {7, 4, Type::kU32}, {8, 8, Type::kU64}, {8, 2, Type::kU16},
-                                     {9, 4, Type::kU32}, {10, 8, Type::kU64}};
+  static constexpr Known kTypes[] = {
+      {1, 1, read_number<uint8_t>},  {2, 1, read_number<int8_t>},   {3, 2, read_number<int16_t>},
+      {4, 4, read_number<int32_t>},  {5, 8, read_number<int64_t>},  {6, 2, read_number<uint16_t>},
+      {7, 4, read_number<uint32_t>}, {8, 8, read_number<uint64_t>}, {8, 2, read_number<uint16_t>},
+      {9, 4, read_number<uint32_t>}, {10, 8, read_number<uint64_t>}};
   const auto known = std::find_if(std::begin(kTypes), std::end(kTypes), [&](const Known& one) {
-    return one.code == code_ && (num_values_ == 0 || one.size_bytes == value_bytes_);
+    return one.code == index_.type_code && (num_values_ == 0 || one.size_bytes == value_bytes_);
   });
   if (value_bytes_ * num_values_ != bin_bytes || known == std::end(kTypes)) {
     throw std::runtime_error(
         prefix_.string() + ".bin: its " + std::to_string(bin_bytes) + " bytes are no " +
-        std::to_string(num_values_) + " integers of the type with code " + std::to_string(code_) +
+        std::to_string(num_values_) + " integers of the type with code " +
+        std::to_string(index_.type_code) +
         ": it is damaged, or holds floating-point numbers, which DeepSpeed does not take either");
   }
-  type_ = known->type;
+  read_ = known->read;
   value_bytes_ = known->size_bytes;
   int64_t offset_bytes = 0;
-  for (int64_t row = 0; row < num_rows_; ++row) {
-    if (load_number<int64_t>(offsets_ + 8 * row) != offset_bytes)
-      throw std::runtime_error(prefix_.string() + ".idx: row " + std::to_string(row) +
+  for (int64_t row = 0; row < num_rows(); ++row) {
+    if (index_.offset_bytes(row) != offset_bytes)
+      throw std::runtime_error(idx_path() + ": row " + std::to_string(row) +
                                " does not begin where the one before it ends");
-    offset_bytes += length(row) * value_bytes_;
+    offset_bytes += index_.length(row) * value_bytes_;
   }
 }
 
 int64_t IntegerRows::row_begin(int64_t row) const {
-  if (row >= num_rows_) return num_values_;
-  return load_number<int64_t>(offsets_ + 8 * row) / value_bytes_;
-}
-
-int64_t IntegerRows::value(int64_t idx) const {
-  const std::byte* at = bin_.bytes().data() + idx * value_bytes_;
-  switch (type_) {
-    case Type::kU8:
-      return load_number<uint8_t>(at);
-    case Type::kI8:
-      return load_number<int8_t>(at);
-    case Type::kI16:
-      return load_number<int16_t>(at);
-    case Type::kI32:
-      return load_number<int32_t>(at);
-    case Type::kU16:
-      return load_number<uint16_t>(at);
-    case Type::kU32:
-      return load_number<uint32_t>(at);
-    case Type::kI64:
-    case Type::kU64:
-      return load_number<int64_t>(at);
-  }
-  return 0;
+  if (row >= num_rows()) return num_values_;
+  return index_.offset_bytes(row) / value_bytes_;
 }
 
 void write_integer_rows(const fs::path& prefix, std::span<const int64_t> values,

@@ -1,6 +1,6 @@
 // Rows of integers in the files of DeepSpeed's data analyzer, which are its variant of the mmap
-// format (drawn in pair/writer.h): PREFIX.bin holds the integers of all rows, back to back, and
-// PREFIX.idx the lengths of the rows and where they begin.
+// format (drawn in pair/shared_pair_writer.h): PREFIX.bin holds the integers of all rows, back to
+// back, and PREFIX.idx the lengths of the rows and where they begin.
 // [DeepSpeed runtime/data_pipeline/data_sampling/indexed_dataset.py]
 //
 // Types have other codes than in files of tokens, and those of DeepSpeed have changed:
@@ -19,6 +19,7 @@
 #include <string>
 
 #include "indexed_dataset/base/storage/whole_files.h"
+#include "indexed_dataset/format/pair/index_view.h"
 
 namespace weft {
 
@@ -29,25 +30,24 @@ class IntegerRows {
   // format, or hold floating-point numbers; std::system_error if one cannot be opened.
   explicit IntegerRows(const std::filesystem::path& prefix);
 
-  int64_t num_rows() const { return num_rows_; }
+  int64_t num_rows() const { return index_.num_sequences; }
   int64_t num_values() const { return num_values_; }  // of all rows
   // Returns the number of values in the rows before this one; `row` may be num_rows().
   int64_t row_begin(int64_t row) const;
   // Returns value `idx` of all rows, one after the other. Numbers above 2^63 - 1 come out negative.
-  int64_t value(int64_t idx) const;
+  int64_t value(int64_t idx) const { return read_(bin_.bytes().data() + idx * value_bytes_); }
   const std::filesystem::path& prefix() const { return prefix_; }
 
  private:
-  enum class Type { kU8, kI8, kI16, kI32, kI64, kU16, kU32, kU64 };
-  void parse_header();
+  using ReadNumber = int64_t (*)(const std::byte*);
   void check_rows();
+  std::string idx_path() const { return prefix_.string() + ".idx"; }
 
   std::filesystem::path prefix_;
   MappedFile idx_, bin_;
-  const std::byte* offsets_ = nullptr;
-  int64_t num_rows_ = 0, num_values_ = 0, value_bytes_ = 1;
-  Type type_ = Type::kU8;
-  uint8_t code_ = 0;
+  IndexView index_;
+  int64_t num_values_ = 0, value_bytes_ = 1;
+  ReadNumber read_ = nullptr;
 };
 
 // Writes rows in the smallest type that holds all values, with today's codes, as DeepSpeed does.

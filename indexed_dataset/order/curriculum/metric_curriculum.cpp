@@ -7,11 +7,12 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <ranges>
 #include <stdexcept>
 
 #include "indexed_dataset/base/storage/lock_file.h"
 #include "indexed_dataset/base/storage/npy_file.h"
-#include "indexed_dataset/format/soundness/file_checksum.h"
+#include "indexed_dataset/format/soundness/block_checksums.h"
 #include "indexed_dataset/format/soundness/xxh3.h"
 #include "indexed_dataset/order/batches/batch_size_plan.h"
 #include "indexed_dataset/order/curriculum/integer_rows.h"
@@ -40,13 +41,9 @@ struct OpenMetric {
       const int64_t parts = metric.schedule.max_difficulty;
       return difficulty >= parts ? samples.num_values() : samples.num_values() / parts * difficulty;
     }
-    int64_t low = 0, high = values->num_rows();
-    while (low < high) {
-      const int64_t middle = low + (high - low) / 2;
-      (values->value(middle) <= difficulty ? low : high) =
-          values->value(middle) <= difficulty ? middle + 1 : middle;
-    }
-    return samples.row_begin(low);
+    const auto rows = std::views::iota(int64_t{0}, values->num_rows());
+    return samples.row_begin(*std::ranges::partition_point(
+        rows, [&](int64_t row) { return values->value(row) <= difficulty; }));
   }
 };
 

@@ -11,7 +11,7 @@
 #include "indexed_dataset/base/process/parse_json.h"
 #include "indexed_dataset/base/storage/file_io.h"
 #include "indexed_dataset/base/storage/npy_file.h"
-#include "indexed_dataset/format/soundness/file_checksum.h"
+#include "indexed_dataset/format/soundness/block_checksums.h"
 #include "indexed_dataset/order/curriculum/integer_rows.h"
 
 namespace weft {

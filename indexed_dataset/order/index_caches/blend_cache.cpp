@@ -25,8 +25,8 @@ struct MappedBlend {
   NpyArray dataset_index, sample_index;
 };
 
-}  // namespace
-
+// Maps the arrays of a blending index of this size; nothing is counted. Throws std::runtime_error
+// where they have other shapes or types.
 CachedBlend map_blend(const fs::path& folder, const BlendCacheNames& names, int64_t size) {
   const auto mapped = std::make_shared<const MappedBlend>(MappedBlend{
       NpyArray(folder / names.dataset_index), NpyArray(folder / names.dataset_sample_index)});
@@ -39,8 +39,6 @@ CachedBlend map_blend(const fs::path& folder, const BlendCacheNames& names, int6
           .counts = {},
           .was_there = true};
 }
-
-namespace {
 
 std::optional<CachedBlend> find_blend(const fs::path& folder, const BlendCacheNames& names,
                                       int64_t size) {
@@ -63,6 +61,17 @@ std::optional<CachedBlend> find_cached_blend(const fs::path& folder, const Json&
   return find_blend(folder, blend_cache_names(description, split), size);
 }
 
+std::optional<CachedBlend> find_megatron_blend(const fs::path& folder, const Json& description,
+                                               Split split, int64_t size, size_t num_datasets) {
+  const BlendCacheNames names = blend_cache_names(description, split);
+  return find_of_megatron(folder / names.dataset_index, folder / names.stamp, "the blend", [&] {
+    CachedBlend blend = map_blend(folder, names, size);
+    blend.counts = blend.index.view.counts(num_datasets);
+    blend.is_from_megatron = true;
+    return blend;
+  });
+}
+
 CachedBlend open_cached_blend(const fs::path& folder, const Json& description, Split split,
                               const std::vector<double>& weights, int64_t size) {
   const BlendCacheNames names = blend_cache_names(description, split);
@@ -73,11 +82,12 @@ CachedBlend open_cached_blend(const fs::path& folder, const Json& description, S
   Json stamp;
   {
     const BlendingIndex index = build_blending_index(weights, size);
-    write_file_atomically(folder / names.stamp, kBegunStamp);
+    // It goes first and comes last, so that what a killed writer leaves is incomplete.
+    remove_file(folder / names.dataset_index);
     write_file_atomically(folder / names.description, names.text);
+    write_npy(folder / names.dataset_sample_index, index.view().sample_index);
     std::visit([&](auto of) { write_npy(folder / names.dataset_index, of); },
                index.view().dataset_index);
-    write_npy(folder / names.dataset_sample_index, index.view().sample_index);
     stamp = {{"version", 1}, {"counts", index.counts}, {"arrays_xxh3", hash_arrays(index.view())}};
   }
   write_file_atomically(folder / names.stamp, stamp.dump() + "\n");

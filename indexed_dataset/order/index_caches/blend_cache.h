@@ -19,10 +19,6 @@ struct CachedBlend {
   bool is_from_megatron = false;
 };
 
-// Maps the arrays of a blending index of this size; nothing is counted. Throws as map_index().
-CachedBlend map_blend(const std::filesystem::path& folder, const BlendCacheNames& names,
-                      int64_t size);
-
 // Maps the blending index of these weights and this size, which follows from them alone; builds it
 // and writes it first if need be. Throws std::system_error if the folder or its files cannot be
 // written.
@@ -34,5 +30,11 @@ CachedBlend open_cached_blend(const std::filesystem::path& folder,
 std::optional<CachedBlend> find_cached_blend(const std::filesystem::path& folder,
                                              const nlohmann::ordered_json& description, Split split,
                                              int64_t size);
+
+// Returns the index of so many datasets whose files Megatron wrote under exactly these names, as
+// they are; nothing if there are none. Throws std::runtime_error where they do not fit.
+std::optional<CachedBlend> find_megatron_blend(const std::filesystem::path& folder,
+                                               const nlohmann::ordered_json& description,
+                                               Split split, int64_t size, size_t num_datasets);
 
 }  // namespace weft

@@ -124,9 +124,14 @@ CacheNames old_names(const IndexDescription& index) {
 
 }  // namespace
 
-Json tokenizer_description(const std::string& vocab_file, const std::string& merge_file) {
-  if (vocab_file.empty() || merge_file.empty()) return nullptr;
-  return {{"class", "_GPT2BPETokenizer"}, {"tokenizer_path", {vocab_file, merge_file}}};
+Json tokenizer_description(const TokenizerFiles& tokenizer) {
+  Json paths = Json::array();
+  for (const TokenizerFile& file : tokenizer.files) {
+    if (file.path.empty()) return nullptr;
+    paths.push_back(file.path);
+  }
+  if (paths.empty()) return nullptr;
+  return {{"class", "_GPT2BPETokenizer"}, {"tokenizer_path", std::move(paths)}};
 }
 
 Json core_description(const IndexDescription& index) {

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "indexed_dataset/format/sidecars/tokenizer_files.h"
 #include "indexed_dataset/order/samples/order_kind.h"
 #include "indexed_dataset/order/samples/split.h"
 
@@ -35,9 +36,8 @@ struct IndexDescription {
 };
 
 // {"class": "_GPT2BPETokenizer", "tokenizer_path": [VOCAB, MERGES]}, as Megatron-Core writes up to
-// 0.13; null for empty names.
-nlohmann::ordered_json tokenizer_description(const std::string& vocab_file,
-                                             const std::string& merge_file);
+// 0.13 of GPT-2's files; null where one of them is not known.
+nlohmann::ordered_json tokenizer_description(const TokenizerFiles& tokenizer);
 
 nlohmann::ordered_json core_description(const IndexDescription& index);
 nlohmann::ordered_json core_blend_description(const std::vector<IndexDescription>& datasets,

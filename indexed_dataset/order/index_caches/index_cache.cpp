@@ -1,7 +1,10 @@
 #include "indexed_dataset/order/index_caches/index_cache.h"
 
+#include <algorithm>
+#include <span>
 #include <stdexcept>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "indexed_dataset/base/process/json_integer.h"
@@ -78,8 +81,8 @@ struct MappedIndex {
 
 std::vector<int64_t> shape(int64_t rows) { return {rows}; }
 
-}  // namespace
-
+// Maps the arrays of these names, which are of this plan. Throws std::runtime_error where they have
+// other shapes or types.
 HeldIndex map_index(const fs::path& folder, const CacheNames& names, const EpochPlan& plan,
                     const GptIndexOptions& options) {
   const auto mapped = std::make_shared<const MappedIndex>(
@@ -115,6 +118,28 @@ HeldIndex map_index(const fs::path& folder, const CacheNames& names, const Epoch
   return held;
 }
 
+// Returns true where the entries are those of 0 to n - 1 in some order, but for damage that leaves
+// their number, sum and sum of squares as they were. A table of those that were seen takes 14 times
+// as long.
+template <typename T>
+bool looks_like_permutation(std::span<const T> values) {
+  const auto count = static_cast<uint64_t>(values.size());
+  uint64_t sum = 0, squares = 0, largest = 0;
+  for (const T value : values) {
+    const auto entry = static_cast<uint64_t>(value);
+    sum += entry;
+    squares += entry * entry;
+    largest = std::max(largest, entry);
+  }
+  // Unsigned sums wrap around at 2^64, and so do these.
+  __extension__ using Wide = unsigned __int128;
+  const Wide n = count;
+  return count == 0 || (largest < count && sum == static_cast<uint64_t>(n * (n - 1) / 2) &&
+                        squares == static_cast<uint64_t>(n * (n - 1) * (2 * n - 1) / 6));
+}
+
+}  // namespace
+
 std::string index_stamp(const DatasetReader& reader, const GptIndexOptions& options,
                         const GptIndexView& index) {
   Json stamp = request_facts(options);
@@ -139,10 +164,28 @@ std::optional<CachedIndex> find_cached_index(const fs::path& folder,
       return std::nullopt;
     HeldIndex held = map_index(folder, names, plan_of(stamp), options);
     if (stamp.at("arrays_xxh3") != hash_arrays(held.view)) return std::nullopt;
-    // A writer replaces the stamp before it replaces an array.
-    if (find_stamp(folder / names.stamp) != text) return std::nullopt;
     return CachedIndex{.index = std::move(held), .was_there = true};
   });
+}
+
+std::optional<CachedIndex> find_megatron_index(const fs::path& folder,
+                                               const IndexDescription& description,
+                                               const DatasetReader& reader,
+                                               const GptIndexOptions& options) {
+  const CacheNames names = cache_names(description);
+  return find_of_megatron(
+      folder / names.document_index, folder / names.stamp, reader.prefix().string(), [&] {
+        const EpochPlan plan = plan_epochs(sum_tokens(reader.lengths(), options.range), options);
+        CachedIndex found{.index = map_index(folder, names, plan, options),
+                          .was_there = true,
+                          .is_from_megatron = true};
+        if (!std::visit([](auto values) { return looks_like_permutation(values); },
+                        found.index.view.shuffle_index)) {
+          throw std::runtime_error("its shuffle index, " + names.shuffle_index +
+                                   ", has a sample twice and another one never");
+        }
+        return found;
+      });
 }
 
 }  // namespace weft

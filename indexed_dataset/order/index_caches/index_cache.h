@@ -11,14 +11,13 @@
 // their stamp says that they were built from the same; the lengths are hashed again only if size or
 // time of the .idx changed. The arrays are hashed when they are mapped, so that a damaged one
 // counts as absent. Files without a stamp (Megatron's own) are replaced: nothing in them tells
-// from which data they were built.
+// from which data they were built. Only a look at a run of Megatron takes them as they are.
 //
 // Writers of one index wait for each other (LockFile), and the second one finds the files of the
-// first. Before the first of its arrays gets its name, a stamp {"begun": true} stands there, so
-// that what a killed writer leaves is known as Weft's, and counts as absent. The arrays are synced
-// before they are renamed, as is the name of that first stamp, and all of them before the stamp is
-// replaced by the last one. The contents of stamps are not synced: what a power cut leaves of one
-// is no JSON, and counts as begun.
+// first. A writer removes the document index first and gives it its name last, so that what a
+// killed one leaves is incomplete for Megatron, too. The arrays are synced before they are renamed,
+// and their names before the stamp gets its own. The stamp is not synced: what a power cut leaves
+// of one is no JSON, and counts as absent.
 #pragma once
 
 #include <filesystem>
@@ -32,9 +31,8 @@ namespace weft {
 
 struct CachedIndex {
   HeldIndex index;
-  bool was_there = false;  // it was mapped and not built
-  bool is_from_megatron =
-      false;  // it was mapped from files that Weft has not written (megatron_cache.h)
+  bool was_there = false;         // it was mapped and not built
+  bool is_from_megatron = false;  // it was mapped from files that Weft has not written
 };
 
 // Returns nothing if the files are not there or do not fit the dataset; writes nothing.
@@ -43,13 +41,17 @@ std::optional<CachedIndex> find_cached_index(const std::filesystem::path& folder
                                              const DatasetReader& reader,
                                              const GptIndexOptions& options);
 
+// Returns an index whose files Megatron wrote under exactly these names, as they are: a run has
+// read what they say, whatever the data are now. Nothing if there are none. Throws
+// std::runtime_error where their sizes do not fit the dataset, or a shuffle index has a sample
+// twice; other numbers that do not fit are found where they are used (GptDataset).
+std::optional<CachedIndex> find_megatron_index(const std::filesystem::path& folder,
+                                               const IndexDescription& description,
+                                               const DatasetReader& reader,
+                                               const GptIndexOptions& options);
+
 // Returns the stamp of an index that was built of these.
 std::string index_stamp(const DatasetReader& reader, const GptIndexOptions& options,
                         const GptIndexView& index);
-
-// Maps the arrays of these names, which are of this plan. Throws std::runtime_error where they have
-// other shapes or types.
-HeldIndex map_index(const std::filesystem::path& folder, const CacheNames& names,
-                    const EpochPlan& plan, const GptIndexOptions& options);
 
 }  // namespace weft

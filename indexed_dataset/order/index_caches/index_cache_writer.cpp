@@ -36,7 +36,7 @@ struct IndexCacheWriter::Written {
   std::unique_ptr<LockFile> lock;
   fs::path stamp;
   std::string stamp_text;
-  std::vector<fs::path> parts;  // NAME.part of each NAME
+  std::vector<fs::path> parts;  // NAME.part of each NAME; that of the document index is the last
 };
 
 IndexCacheWriter::IndexCacheWriter(fs::path folder, int num_writers)
@@ -92,35 +92,40 @@ void IndexCacheWriter::write(const CacheNames& names, std::unique_ptr<LockFile> 
   };
   if (!names.description.empty())
     write(names.description, [&](const fs::path& path) { write_part(path, names.text); });
-  write(names.document_index, [&](const fs::path& path) {
-    write_npy_part(path, std::span<const int32_t>(index.document_index));
-  });
   write(names.sample_index, [&](const fs::path& path) {
     std::visit([&](auto rows) { write_npy_part(path, rows, 2); }, index.view().sample_index);
   });
   write(names.shuffle_index, [&](const fs::path& path) {
     std::visit([&](auto order) { write_npy_part(path, order); }, index.view().shuffle_index);
   });
+  write(names.document_index, [&](const fs::path& path) {
+    write_npy_part(path, std::span<const int32_t>(index.document_index));
+  });
 }
 
 void IndexCacheWriter::finish() {
   if (written_.empty()) return;
-  std::vector<fs::path> parts;
-  for (const Written& index : written_)
-    parts.insert(parts.end(), index.parts.begin(), index.parts.end());
-  sync_files(parts, num_sync_threads_);
-  crash_point("index-parts");
-  const auto stamp_all = [&](const auto& text_of) {
-    for (const Written& index : written_)
-      rename_unsynced(write_part(index.stamp, text_of(index)), index.stamp);
+  std::vector<fs::path> all_parts, parts, last_parts;
+  for (const Written& index : written_) {
+    all_parts.insert(all_parts.end(), index.parts.begin(), index.parts.end());
+    parts.insert(parts.end(), index.parts.begin(), index.parts.end() - 1);
+    last_parts.push_back(index.parts.back());
+  }
+  const auto final_name = [](fs::path part) { return part.replace_extension(); };
+  const auto rename_all = [&](const std::vector<fs::path>& of) {
+    for (const fs::path& part : of) rename_unsynced(part, final_name(part));
+    sync_folder(folder_);
   };
-  stamp_all([](const Written&) { return kBegunStamp; });
+  sync_files(all_parts, num_sync_threads_);
+  crash_point("index-parts");
+  for (const fs::path& part : last_parts) fs::remove(final_name(part));
   sync_folder(folder_);
   crash_point("index-begun");
-  for (const fs::path& part : parts) rename_unsynced(part, fs::path(part).replace_extension());
-  sync_folder(folder_);
+  rename_all(parts);
+  rename_all(last_parts);
   crash_point("index-arrays");
-  stamp_all([](const Written& index) { return index.stamp_text; });
+  for (const Written& index : written_)
+    rename_unsynced(write_part(index.stamp, index.stamp_text), index.stamp);
   written_.clear();
   num_bytes_ = 0;
 }

@@ -41,7 +41,8 @@ void RunOptions::validate(OptionSet& options, bool needs_batch) const {
   if (!megatron_arguments_.empty() && !has_folder) {
     for (const std::string& name : names_) {
       const bool goes_with = name == "megatron-args" || name == "sample-order" ||
-                             name == "data-cache-path" || name == "data-parallel-size";
+                             name == "data-cache-path" || name == "dataset-description" ||
+                             name == "data-parallel-size";
       if (!goes_with && options.given("--" + name))
         options.problem("--megatron-args already tells the arguments: leave --" + name + " out");
     }
@@ -78,13 +79,13 @@ RunTimeline RunOptions::read() const {
     if (!cache_path.empty()) manifest["arguments"]["data_cache_path"] = cache_path;
     order = sample_order_from(manifest);
     segments[0].unknown_evaluations = manifest.value("unknown_evaluations", "");
+    order.tokenizer_text = order_.tokenizer_text();
     order.takes_megatron_caches = true;
     return RunTimeline(std::move(segments));
   }
   order = order_.resolved();
   order.maps_caches_only = true;  // a look writes nothing: the folder may be another user's
-  order.vocab_file = vocabulary.vocab_file;
-  order.merge_file = vocabulary.merge_file;
+  order.tokenizer = vocabulary.files();
   return RunTimeline(std::move(segments));
 }
 
@@ -92,7 +93,7 @@ std::shared_ptr<const Vocabulary> RunOptions::find_vocabulary_of(
     const RunSegment& segment, const std::filesystem::path& prefix) const {
   const SampleOrder& data = segment.order;
   TokenizerFiles files = vocabulary.files();
-  if (files.empty()) files = gpt2_files(data.vocab_file, data.merge_file);
+  if (files.empty()) files = data.tokenizer;
   const auto [found, is_new] = vocabularies_.try_emplace({prefix.string(), files}, nullptr);
   if (is_new) found->second = find_vocabulary(prefix, files);
   return found->second;

@@ -89,7 +89,7 @@ class RunRecords {
     if (known != records_.end()) return known->second;
     const SampleOrder& data = segment.order;
     TokenizerFiles files = vocabulary_.files();
-    if (files.empty()) files = gpt2_files(data.vocab_file, data.merge_file);
+    if (files.empty()) files = data.tokenizer;
     auto vocabulary = find_vocabulary(samples->dataset().dataset(0).reader().prefix(), files);
     SampleRecords records(*samples, std::move(vocabulary), names_);
     return records_.emplace(samples, std::move(records)).first->second;

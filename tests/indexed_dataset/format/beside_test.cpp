@@ -7,10 +7,10 @@
 
 #include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/storage/file_io.h"
-#include "indexed_dataset/format/pair/writer.h"
 #include "indexed_dataset/format/sidecars/source_map.h"
 #include "indexed_dataset/format/soundness/block_checksums.h"
 #include "indexed_dataset/format/soundness/verify.h"
+#include "tests/indexed_dataset/test_files.h"
 #include "tests/temporary_folder.h"
 
 namespace weft {
@@ -211,12 +211,9 @@ TEST(BlockChecksums, AFileThatCannotBeReadIsNamed) {
 
 // PREFIX.bin, .idx, .sources and .checksums of a few documents, one of them empty.
 void write_whole_dataset(const std::filesystem::path& prefix) {
-  DatasetWriter writer(prefix, TokenType::kUInt16);
-  const std::vector<int32_t> lengths = {3, 0, 2, 40};
-  std::vector<uint16_t> tokens(45);
-  for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<uint16_t>(i);
-  writer.append_documents(std::as_bytes(std::span(tokens)), lengths);
-  writer.finish();
+  write_dataset(prefix, TokenType::kUInt16,
+                std::vector<std::vector<uint16_t>>{
+                    {0, 1, 2}, {}, {3, 4}, std::vector<uint16_t>(40, uint16_t{5})});
   write_sources(sources_path(prefix), {{0, 0}, {0, 17}, {1, 0}, {1, 33}}, {"a", "b"});
   const std::vector<DatasetFile> files = {{".bin", prefix.string() + ".bin"},
                                           {".idx", prefix.string() + ".idx"},
@@ -251,12 +248,12 @@ TEST(Verify, NamesBlockBytesAndDocuments) {
   const TemporaryFolder folder;
   const auto prefix = folder.path() / "d";
   // Documents of 2^20 tokens of 2 bytes: 8 to a block.
-  const int32_t length = 1 << 20;
-  DatasetWriter writer(prefix, TokenType::kUInt16);
-  const std::vector<uint16_t> tokens(static_cast<size_t>(length), 7);
-  const std::vector<int32_t> lengths = {0, length};
-  for (int i = 0; i < 9; ++i) writer.append_documents(std::as_bytes(std::span(tokens)), lengths);
-  writer.finish();
+  std::vector<std::vector<uint16_t>> documents;
+  for (int i = 0; i < 9; ++i) {
+    documents.emplace_back();
+    documents.emplace_back(1 << 20, uint16_t{7});
+  }
+  write_dataset(prefix, TokenType::kUInt16, documents);
   const std::vector<DatasetFile> files = {{".bin", prefix.string() + ".bin"},
                                           {".idx", prefix.string() + ".idx"}};
   write_block_checksums(checksums_path(prefix), files, 1);
@@ -297,13 +294,10 @@ TEST(Verify, SaysWhatIsMissingOrOfAnotherSize) {
 TEST(Verify, BadIdsAreThoseOfOneThreadForAnyNumber) {
   const TemporaryFolder folder;
   const auto prefix = folder.path() / "d";
-  const int32_t length = 3 << 20;
-  DatasetWriter writer(prefix, TokenType::kUInt16);
-  std::vector<uint16_t> tokens(static_cast<size_t>(length), 7);
+  std::vector<uint16_t> tokens(3 << 20, 7);
   for (const size_t at : {9, 1000000, 2000000, 2000001, 2500000, 3000000, 3000001})
     tokens[at] = 600;
-  writer.append_documents(std::as_bytes(std::span(tokens)), std::span(&length, 1));
-  writer.finish();
+  write_dataset<uint16_t>(prefix, TokenType::kUInt16, {tokens});
   const auto problems = verify_dataset_files(prefix, 600, 1).structure_problems;
   EXPECT_THAT(problems,
               ElementsAre(HasSubstr("token id 600 at byte 18 is"), HasSubstr("byte 2000000 is"),

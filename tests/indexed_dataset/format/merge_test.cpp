@@ -16,11 +16,11 @@
 #include "indexed_dataset/base/storage/file_io.h"
 #include "indexed_dataset/base/storage/free_space.h"
 #include "indexed_dataset/format/merge/merge_pairs.h"
-#include "indexed_dataset/format/pair/writer.h"
 #include "indexed_dataset/format/sidecars/dataset_manifest.h"
 #include "indexed_dataset/format/sidecars/source_map.h"
 #include "indexed_dataset/format/soundness/block_checksums.h"
 #include "indexed_dataset/format/soundness/verify.h"
+#include "tests/indexed_dataset/test_files.h"
 #include "tests/temporary_folder.h"
 
 namespace weft {
@@ -34,12 +34,7 @@ namespace fs = std::filesystem;
 using Document = std::vector<uint16_t>;
 
 void write_documents(const fs::path& prefix, const std::vector<Document>& documents) {
-  DatasetWriter writer(prefix, TokenType::kUInt16);
-  for (const Document& document : documents) {
-    const auto length = static_cast<int32_t>(document.size());
-    writer.append_documents(std::as_bytes(std::span(document)), std::span(&length, 1));
-  }
-  writer.finish();
+  write_dataset(prefix, TokenType::kUInt16, documents);
 }
 
 void write_sources(const fs::path& prefix, int64_t num_documents, uint32_t num_inputs,
@@ -81,13 +76,6 @@ std::string merge_error(const fs::path& output, const std::vector<fs::path>& par
   return "(nothing was thrown)";
 }
 
-std::string hex(const std::string& bytes) {
-  std::string text;
-  for (const unsigned char byte : bytes)
-    text.append({"0123456789abcdef"[byte >> 4], "0123456789abcdef"[byte & 15]});
-  return text;
-}
-
 std::string with_suffix(const fs::path& prefix, const char* suffix) {
   return read_file(prefix.string() + suffix);
 }
@@ -105,11 +93,11 @@ TEST(Merge, GivesTheBytesOfMegatronsBuilder) {
   // shared vector: what Megatron-Core's IndexedDatasetBuilder.add_index makes of this file twice.
   const TemporaryFolder folder;
   write_documents(folder.path() / "a", {{1, 2, 3}, {}, {4, 50256}});
-  ASSERT_EQ(hex(with_suffix(folder.path() / "a", ".bin")), "010002000300040050c4");
+  ASSERT_EQ(to_hex(with_suffix(folder.path() / "a", ".bin")), "010002000300040050c4");
   merge(folder.path() / "p", {folder.path() / "a", folder.path() / "a"});
-  EXPECT_EQ(hex(with_suffix(folder.path() / "p", ".bin")),
+  EXPECT_EQ(to_hex(with_suffix(folder.path() / "p", ".bin")),
             "010002000300040050c4010002000300040050c4");
-  EXPECT_EQ(hex(with_suffix(folder.path() / "p", ".idx")),
+  EXPECT_EQ(to_hex(with_suffix(folder.path() / "p", ".idx")),
             "4d4d49444944580000"
             "0100000000000000"
             "08"
@@ -186,12 +174,7 @@ TEST(Merge, RefusesWhatDoesNotFit) {
   const TemporaryFolder folder;
   const fs::path a = folder.path() / "a", b = folder.path() / "b", p = folder.path() / "p";
   write_documents(a, {{1, 2}, {3}});
-  {
-    DatasetWriter writer(b, TokenType::kInt32);
-    const int32_t token = 5, length = 1;
-    writer.append_documents(std::as_bytes(std::span(&token, 1)), std::span(&length, 1));
-    writer.finish();
-  }
+  write_dataset<int32_t>(b, TokenType::kInt32, {{5}});
   EXPECT_THAT(merge_error<std::runtime_error>(p, {a, b}),
               HasSubstr("b.idx: its tokens are int32, those of "));
   EXPECT_THAT(merge_error<std::invalid_argument>(a, {b, a}),

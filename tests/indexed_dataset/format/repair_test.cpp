@@ -14,11 +14,11 @@
 #include <new>
 
 #include "indexed_dataset/base/storage/file_io.h"
-#include "indexed_dataset/format/pair/writer.h"
 #include "indexed_dataset/format/repair/rebuild_index.h"
 #include "indexed_dataset/format/sidecars/dataset_manifest.h"
 #include "indexed_dataset/format/sidecars/source_map.h"
 #include "indexed_dataset/format/soundness/block_checksums.h"
+#include "tests/indexed_dataset/dataset_writer.h"
 #include "tests/temporary_folder.h"
 
 namespace weft {
@@ -288,20 +288,18 @@ TEST(RebuildIndex, EndsOfDocumentsDoNotDependOnThreadsOrBlocks) {
   for (const size_t end : {0, 1, 262143, 262144, 524288, 599999}) tokens[end] = 70000;
   write_file_atomically(folder.path() / "b",
                         {reinterpret_cast<const char*>(tokens.data()), 4 * tokens.size()});
+  const auto rebuild = [&](int64_t end, int threads) {
+    OutputFile idx(folder.path() / "idx");
+    return rebuild_index(folder.path() / "b", TokenType::kInt32, end, threads, idx);
+  };
   for (const int threads : {1, 3}) {
-    IndexDraft draft(folder.path() / "idx");
-    draft.restart(TokenType::kInt32);
-    ASSERT_TRUE(add_lengths_by_end_of_document(folder.path() / "b", TokenType::kInt32, 70000,
-                                               threads, draft));
-    draft.finish();
-    const std::string idx = read_file(draft.path());
+    EXPECT_EQ(rebuild(70000, threads), 6);
+    const std::string idx = read_file(folder.path() / "idx");
     std::vector<int32_t> lengths(6);
     std::memcpy(lengths.data(), idx.data() + 34, 24);
     EXPECT_THAT(lengths, ElementsAre(1, 1, 262142, 1, 262144, 75711));
   }
-  IndexDraft draft(folder.path() / "idx");
-  draft.restart(TokenType::kInt32);
-  EXPECT_FALSE(add_lengths_by_end_of_document(folder.path() / "b", TokenType::kInt32, 5, 1, draft));
+  EXPECT_EQ(rebuild(5, 1), std::nullopt);
 }
 
 }  // namespace

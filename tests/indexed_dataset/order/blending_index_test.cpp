@@ -8,7 +8,7 @@
 #include <numeric>
 #include <random>
 
-#include "indexed_dataset/order/blends/numpy_sum.h"
+#include "indexed_dataset/order/blends/blend_sizes.h"
 #include "tests/indexed_dataset/md5.h"
 
 namespace weft {

@@ -7,8 +7,6 @@
 #include <random>
 #include <stdexcept>
 
-#include "indexed_dataset/order/samples/torch_randperm.h"
-
 namespace weft {
 namespace {
 

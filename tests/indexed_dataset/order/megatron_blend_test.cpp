@@ -154,8 +154,7 @@ void expect_same_caches(OrderKind order) {
     BlendCase expected(order, line, "");
     if (expected.which != "0") continue;  // each blend once
     expected.options.cache_path = (cache / "").string();
-    expected.options.vocab_file = "/v/gpt2-vocab.json";
-    expected.options.merge_file = "/v/gpt2-merges.txt";
+    expected.options.tokenizer = gpt2_files("/v/gpt2-vocab.json", "/v/gpt2-merges.txt");
     build_training_datasets(expected.options, expected.sizes);
   }
   std::filesystem::current_path(before);

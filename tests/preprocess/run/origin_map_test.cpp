@@ -5,11 +5,12 @@
 #include "indexed_dataset/base/storage/file_io.h"
 #include "indexed_dataset/format/merge/merge.h"
 #include "indexed_dataset/format/pair/reader.h"
-#include "indexed_dataset/format/pair/writer.h"
 #include "indexed_dataset/format/sidecars/source_map.h"
 #include "indexed_dataset/format/soundness/block_checksums.h"
 #include "indexed_dataset/format/soundness/verify.h"
 #include "preprocess/run/run_manifest.h"
+#include "tests/indexed_dataset/dataset_writer.h"
+#include "tests/indexed_dataset/test_files.h"
 #include "tests/preprocess/small_run.h"
 
 namespace weft {

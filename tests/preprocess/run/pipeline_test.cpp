@@ -12,6 +12,7 @@
 
 #include "indexed_dataset/base/storage/file_io.h"
 #include "indexed_dataset/format/pair/reader.h"
+#include "tests/indexed_dataset/test_files.h"
 #include "tests/preprocess/small_run.h"
 
 namespace weft {

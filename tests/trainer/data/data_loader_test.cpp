@@ -14,8 +14,8 @@
 #include <span>
 #include <thread>
 
-#include "indexed_dataset/format/pair/writer.h"
 #include "indexed_dataset/order/blends/build_datasets.h"
+#include "tests/indexed_dataset/dataset_writer.h"
 #include "tests/indexed_dataset/order_of.h"
 #include "tests/trainer/counting_backend.h"
 #include "tests/trainer/tiny_dataset.h"

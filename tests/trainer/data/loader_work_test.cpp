@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "indexed_dataset/order/blends/build_datasets.h"
-#include "indexed_dataset/order/samples/torch_randperm.h"
+#include "indexed_dataset/order/samples/cyclic_order.h"
 #include "tests/indexed_dataset/order_of.h"
 #include "tests/trainer/tiny_dataset.h"
 #include "trainer/data/data_loader.h"

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <string>
 
-#include "indexed_dataset/format/pair/writer.h"
+#include "tests/indexed_dataset/dataset_writer.h"
 #include "tests/temporary_folder.h"
 #include "tests/trainer/small_run.h"
 

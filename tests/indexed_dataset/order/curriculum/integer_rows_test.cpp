@@ -113,11 +113,11 @@ TEST(IntegerRows, RefusesDamagedAndOtherFiles) {
     EXPECT_THAT([&] { IntegerRows rows(folder / "x"); },
                 ThrowsMessage<std::runtime_error>(HasSubstr(what)));
   };
-  damage(0, 'X', "not an index of this format");
-  damage(9, 2, "not an index of this format");
+  damage(0, 'X', "give the prefix of an index of DeepSpeed's data analyzer");
+  damage(9, 2, "has version 2 at byte 9");
   damage(17, 5, "damaged, or holds floating-point numbers");
-  damage(18, 3, "do not fit its size");
-  damage(26, 1, "do not fit its size");
+  damage(18, 3, "are too few for 3 sequences");
+  damage(26, 1, "has 8 bytes more than");
   damage(34, 5, "damaged, or holds floating-point numbers");
   damage(37, static_cast<char>(0x80), "negative length");
   damage(50, 2, "does not begin where the one before it ends");

@@ -11,7 +11,6 @@
 #include "indexed_dataset/base/storage/sha256.h"
 #include "indexed_dataset/base/terminal/terminal_text.h"
 #include "indexed_dataset/format/pair/reader.h"
-#include "indexed_dataset/format/pair/writer.h"
 #include "indexed_dataset/format/sidecars/source_map.h"
 #include "indexed_dataset/format/soundness/kth_smallest.h"
 #include "preprocess/documents/origin.h"
