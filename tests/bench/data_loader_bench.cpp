@@ -113,7 +113,7 @@ void read(const Reading& reading) {
       {.micro_batch_size = reading.micro_batch_size,
        .vocab_size = kVocabularySize,
        .end_of_document_id = kVocabularySize - 1,
-       .document_ends = reading.documents.empty()       ? DocumentEnds::kUntold
+       .document_ends = reading.documents.empty()       ? DocumentEnds::kNone
                         : reading.documents == "tokens" ? DocumentEnds::kEndOfDocumentTokens
                                                         : DocumentEnds::kDataset,
        .num_threads = reading.num_threads,

@@ -46,7 +46,7 @@ struct DataLoaderOptions {
   int64_t vocab_size = 0;           // token ids from here on are errors
   int32_t end_of_document_id = -1;  // no token has the id -1
   bool eod_mask_loss = false;       // positions whose input is that token have no loss
-  DocumentEnds document_ends = DocumentEnds::kUntold;
+  DocumentEnds document_ends = DocumentEnds::kNone;
   // If it is given, the samples are gone through again and again, so many each time, and no batch
   // holds those of two passes. The last batch of a pass is smaller, and rows that fill it up to
   // whole micro-batches have no loss. All mask_sums are B * T then: every token of a pass weighs
@@ -128,7 +128,7 @@ class DataLoader {
   double fill_mask(const LengthCurriculum::Row& row, const int32_t* inputs, float* mask) const;
   void fill_bounds(const LengthCurriculum::Row& row, const int32_t* inputs, int32_t* bounds) const;
   void mask_unseen(const LengthCurriculum::Row& row, float* mask) const;
-  bool has_bounds() const { return options_.document_ends != DocumentEnds::kUntold; }
+  bool has_bounds() const { return options_.document_ends != DocumentEnds::kNone; }
   // Returns row `idx` of the batch of this iteration, or nothing where the batch is filled up.
   std::optional<LengthCurriculum::Row> find_row(LengthCurriculum::Consumed first, int64_t iteration,
                                                 int64_t idx) const;

@@ -19,9 +19,9 @@
 
 namespace weft {
 
-// A document ends at one of these in batches that tell the bounds.
+// Where a document ends in batches that hold the bounds of documents.
 enum class DocumentEnds {
-  kUntold,               // batches tell no bounds
+  kNone,                 // batches hold no bounds
   kEndOfDocumentTokens,  // the inputs' end-of-document tokens
   kDataset,              // the documents of the dataset, whatever they end with
 };

@@ -24,7 +24,7 @@ struct ProcessGroups {
   // it, and the host for the device: the wait is recorded, and ends where a communicator has
   // failed.
   void wait_for(Backend& backend, EventId event) const;
-  // Where a process alone records its own work, so that it can be told where it hangs; null with
+  // Where a process alone records its own work, so that a message can say where it hangs; null with
   // several ranks, which record what needs others, and where nobody watches.
   FlightRecorder* recorder_of_own_work() const;
 };

@@ -59,7 +59,7 @@ class OperationRecorder {
     const Stream stream_;
     const size_t span_;
   };
-  // `event` was recorded on `stream`; all records are told, also those outside of steps.
+  // `event` was recorded on `stream`; this is called for every record, also outside of steps.
   void note_record(EventId event, Stream stream);
   // Makes the compute stream wait for `event`. Only while takes_operations().
   void wait_on_compute(EventId event);
