@@ -44,8 +44,8 @@ struct StoredManifest {
 // Returns nothing if there is no manifest. Throws std::runtime_error if the file is none.
 std::optional<StoredManifest> read_dataset_manifest(const std::filesystem::path& prefix);
 
-// Part and number of parts of the option --shard: "3/16". False for anything else, and for more than
-// a million parts, of which most would get no work.
+// Part and number of parts of the option --shard: "3/16". False for anything else, and for more
+// than a million parts, of which most would get no work.
 bool parse_shard(const std::string& text, int64_t& index, int64_t& count);
 
 }  // namespace weft
