@@ -52,7 +52,7 @@ class InspectTokens : public InspectRun {
     parsed.config.fill_defaults();
     const auto ranks = join_ranks({});
     const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::tmpfile(), std::fclose);
-    Run run = start_run({parsed.config, RunStart::Clock::now(), *ranks, out.get()}, {});
+    weft::Run run = start_run({parsed.config, RunStart::Clock::now(), *ranks, out.get()}, {});
     TrainLoop(run).run();
   }
 
