@@ -36,7 +36,7 @@ report_cuda() {
     echo "install-deps: CUDA toolkit: $("$nvcc" --version | grep -o 'release [0-9.]*') ($nvcc)"
   else
     echo "install-deps: no CUDA toolkit found: Weft is built for the CPU. For GPUs install CUDA 12.4 or newer from" \
-      "https://developer.nvidia.com/cuda-downloads (packages cuda-nvcc, cuda-cudart-dev, libcublas-dev, and libnccl-dev for several GPUs) and run again."
+      "https://developer.nvidia.com/cuda-downloads (packages cuda-nvcc, cuda-cudart-dev, libcublas-dev, cuda-nvml-dev, and libnccl-dev for several GPUs) and run again."
   fi
 }
 

@@ -7,7 +7,7 @@
 // "x" stands for the model's type: kFloat32, kBFloat16 or kFloat16. Activations, their
 // gradients and the parameters that the GEMMs read have this type. "r" stands for that of the
 // residual stream: x, or kFloat32 beside an x of 16 bits. Parameter gradients are always
-// fp32 and are added to what is there (+=) unless the call says `accumulate = false`; activation
+// fp32 and are added to what is there (+=) unless `accumulate` is false; activation
 // gradients are assigned. Sums are fp32 or better and have a fixed order, so equal calls give equal
 // bits.
 //
@@ -26,6 +26,7 @@
 #include <span>
 #include <string>
 
+#include "kernels/algorithm_choices.h"
 #include "kernels/device_error.h"
 #include "kernels/numbers/tensor.h"
 #include "kernels/operations/any_operation.h"
@@ -39,6 +40,11 @@ enum class Memory { kDevice, kPinnedHost };
 // kCommunication is for collectives that the next kernels need. kReduction is for large ones that
 // run beside the kernels.
 enum class Stream { kCompute, kCommunication, kReduction, kCopy };
+
+struct TuneResult {
+  std::string notes = {};       // for the user, a line each
+  AlgorithmChoices timed = {};  // the choices that were made
+};
 
 // An event marks a point in a stream's work. It is created once and recorded often.
 using EventId = int;
@@ -77,22 +83,22 @@ class Backend {
   // The stream for libraries that enqueue work of their own: a cudaStream_t; null on the CPU.
   virtual void* native_stream(Stream stream) const = 0;
 
-  // All operations share one scratch memory, which is planned at start: the caller asks for the
-  // size that serves each of its operations (RecordingBackend tells which these are), allocates it
-  // and passes it to set_workspace. No tensor of theirs is read.
+  // All operations share one scratch memory, which is planned at start: the caller gets
+  // the size that serves each of its operations (RecordingBackend lists them), allocates it and
+  // passes it to set_workspace. No tensor of theirs is read.
   virtual int64_t workspace_bytes(std::span<const AnyOperation> operations) const = 0;
   virtual void set_workspace(void* data, int64_t num_bytes) = 0;
 
   // --- choice of algorithms ---
-  // Times the matrix products among `operations` that the table of algorithms lacks, and adds them
-  // to it. It allocates and waits; it needs no workspace and leaves none behind, and touches no
-  // tensor of theirs. Returns notes for the user, a line each, for example that the table's file
-  // cannot be written.
-  virtual std::string tune(std::span<const AnyOperation> operations) = 0;
-  // Returns the table as text, sorted: equal texts mean equal bits. It is empty where nothing is
-  // timed.
+  // Times the GEMMs among `operations` for which neither use_algorithms() nor `known` has a choice.
+  // It allocates and waits; it needs no workspace and leaves none behind, and touches no tensor of
+  // theirs.
+  virtual TuneResult tune(std::span<const AnyOperation> operations,
+                          const AlgorithmChoices& known) = 0;
+  // Returns the choices in use as text (algorithm_choices.h): equal texts mean equal bits. It is
+  // empty where nothing is timed.
   virtual std::string algorithms() const = 0;
-  // Takes the choices of such a text before tune(); they win over those of the file. Throws
+  // Takes the choices of such a text; they win over those that are there. Throws
   // std::runtime_error for a text of another kind.
   virtual void use_algorithms(const std::string& text) = 0;
 
@@ -117,12 +123,10 @@ class OperationVisitor : public Base {
 // Creates the CPU backend: plain loops over threads, and OpenBLAS. num_threads == 0 means
 // OMP_NUM_THREADS, or else the number of CPUs of this process.
 std::unique_ptr<Backend> create_cpu_backend(int num_threads = 0);
-// Creates the CUDA backend of one device. `algorithm_file` keeps the table of timed GEMM
-// algorithms; with an empty name nothing is timed. Throws std::invalid_argument with a hint where
-// there was no toolkit at build time, there is no driver, or there is no such device;
-// std::runtime_error where the file is of another kind.
-std::unique_ptr<Backend> create_cuda_backend(int device_idx, const std::string& algorithm_file);
-// Returns the number of usable CUDA devices. Where it is 0, *why tells the reason.
+// Creates the CUDA backend of one device. Throws std::invalid_argument with a hint where there was
+// no toolkit at build time, there is no driver, or there is no such device.
+std::unique_ptr<Backend> create_cuda_backend(int device_idx);
+// Returns the number of usable CUDA devices. Where it is 0, *why is the reason.
 int num_cuda_devices(std::string* why = nullptr);
 
 }  // namespace weft

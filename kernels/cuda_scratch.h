@@ -1,5 +1,5 @@
 // The scratch of operations on CUDA, in plain C++: a dry run plans it for a GPU that is not there
-// with the functions that the CUDA backend asks. Sizes do not shrink where shapes grow.
+// with the functions of the CUDA backend. Sizes do not shrink where shapes grow.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The errors of a device. A program tells them from others by their type: another process may go on
-// where this one cannot.
+// The errors of a device. They have types of their own, because another process may go on where
+// this one cannot.
 #pragma once
 
 #include <stdexcept>

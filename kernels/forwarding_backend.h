@@ -40,8 +40,9 @@ class ForwardingBackend : public OperationVisitor<ForwardingBackend> {
     return inner_->workspace_bytes(operations);
   }
   void set_workspace(void* data, int64_t n) override { inner_->set_workspace(data, n); }
-  std::string tune(std::span<const AnyOperation> operations) override {
-    return inner_->tune(operations);
+  TuneResult tune(std::span<const AnyOperation> operations,
+                  const AlgorithmChoices& known) override {
+    return inner_->tune(operations, known);
   }
   std::string algorithms() const override { return inner_->algorithms(); }
   void use_algorithms(const std::string& text) override { inner_->use_algorithms(text); }

@@ -1,6 +1,5 @@
-// A backend without a device: it checks operations and keeps them, and executes none. What runs
-// against it tells which operations it would enqueue, in order and with their shapes, in
-// microseconds and without memory.
+// A backend without a device: it checks operations and keeps them, in order and with their shapes,
+// and executes none. So the operations of a step are found in microseconds and without memory.
 //
 // Device memory that it allocates is a range of addresses that nothing may touch, and pinned host
 // memory reads as zeros, without a page of its own. Copies move nothing, and events have always
@@ -50,7 +49,7 @@ class RecordingBackend final : public OperationVisitor<RecordingBackend> {
   void* native_stream(Stream) const override { return nullptr; }
   int64_t workspace_bytes(std::span<const AnyOperation>) const override { return 0; }
   void set_workspace(void*, int64_t) override {}
-  std::string tune(std::span<const AnyOperation>) override { return ""; }
+  TuneResult tune(std::span<const AnyOperation>, const AlgorithmChoices&) override { return {}; }
   std::string algorithms() const override { return ""; }
   void use_algorithms(const std::string&) override {}
 

@@ -1,4 +1,4 @@
-// What the files of this folder share: the scratch that their operations need, and sums of columns.
+// The scratch that the operations of this folder need, and sums of columns.
 // The operations themselves are cpu::run() of kernels/operations, with arguments that are checked.
 #pragma once
 

@@ -12,9 +12,7 @@ constexpr const char* kWhy =
     "install the toolkit and build again, or use --device cpu";
 }
 
-std::unique_ptr<Backend> create_cuda_backend(int, const std::string&) {
-  throw std::invalid_argument(kWhy);
-}
+std::unique_ptr<Backend> create_cuda_backend(int) { throw std::invalid_argument(kWhy); }
 
 int num_cuda_devices(std::string* why) {
   if (why != nullptr) *why = kWhy;

@@ -3,9 +3,9 @@
 
 #include "kernels/cuda/attention/backward_workspace/bias_sums.h"
 #include "kernels/cuda/attention/backward_workspace/group_sums.h"
+#include "kernels/cuda/attention/unfused_attention.h"
 #include "kernels/cuda/device/check.h"
 #include "kernels/cuda/device/context.h"
-#include "kernels/cuda/unfused_attention.h"
 #include "kernels/cuda_scratch.h"
 #include "kernels/flash_attention.h"
 

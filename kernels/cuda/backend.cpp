@@ -30,7 +30,7 @@ cudaDeviceProp properties_of(int device_idx) {
 
 }  // namespace
 
-CudaBackend::CudaBackend(int device_idx, const std::string& algorithm_file)
+CudaBackend::CudaBackend(int device_idx)
     : device_idx_(device_idx), properties_(properties_of(device_idx)) {
   CUDA_CHECK(cudaSetDevice(device_idx));
   CUDA_CHECK(cudaStreamCreateWithFlags(&context_.stream, cudaStreamNonBlocking));
@@ -39,7 +39,7 @@ CudaBackend::CudaBackend(int device_idx, const std::string& algorithm_file)
   CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&lowest, &highest));
   CUDA_CHECK(cudaStreamCreateWithPriority(&communication_, cudaStreamNonBlocking, highest));
   CUDA_CHECK(cudaStreamCreateWithPriority(&reduction_, cudaStreamNonBlocking, highest));
-  gemm_ = std::make_unique<Gemm>(context_.stream, properties_.name, algorithm_file);
+  gemm_ = std::make_unique<Gemm>(context_.stream, properties_.name);
   context_.gemm = gemm_.get();
   context_.num_multiprocessors = properties_.multiProcessorCount;
   work_counter_ = std::make_unique<WorkCounter>();
@@ -216,8 +216,8 @@ void CudaBackend::set_workspace(void* data, int64_t num_bytes) {
 
 }  // namespace cuda
 
-std::unique_ptr<Backend> create_cuda_backend(int device_idx, const std::string& algorithm_file) {
-  return std::make_unique<cuda::CudaBackend>(device_idx, algorithm_file);
+std::unique_ptr<Backend> create_cuda_backend(int device_idx) {
+  return std::make_unique<cuda::CudaBackend>(device_idx);
 }
 
 int num_cuda_devices(std::string* why) {

@@ -16,13 +16,13 @@
 #include "kernels/backend.h"
 #include "kernels/cuda/device/context.h"
 #include "kernels/cuda/device/work_counter.h"
-#include "kernels/cuda/gemm.h"
+#include "kernels/cuda/gemm/gemm.h"
 
 namespace weft::cuda {
 
 class CudaBackend final : public OperationVisitor<CudaBackend> {
  public:
-  CudaBackend(int device_idx, const std::string& algorithm_file);
+  explicit CudaBackend(int device_idx);
   ~CudaBackend() override;
   CudaBackend(const CudaBackend&) = delete;
   CudaBackend& operator=(const CudaBackend&) = delete;
@@ -50,8 +50,8 @@ class CudaBackend final : public OperationVisitor<CudaBackend> {
   void set_workspace(void* data, int64_t num_bytes) override;
 
   // --- choice of algorithms (tune.cpp) ---
-  std::string tune(std::span<const AnyOperation> operations) override;
-  std::string algorithms() const override { return gemm_->table().text_in_use(); }
+  TuneResult tune(std::span<const AnyOperation> operations, const AlgorithmChoices& known) override;
+  std::string algorithms() const override { return text_of(gemm_->table().in_use()); }
   void use_algorithms(const std::string& text) override;
 
   // --- operations ---

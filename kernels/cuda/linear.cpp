@@ -5,14 +5,14 @@
 //   wgrad  dweight (I,O) = inp    (I,N)   * dout (O,N)^T
 // Epilogues compute bias, GELU's derivative and the bias gradient where the product with them is
 // faster than with a kernel after it. On Hopper products of our own compute GELU beside them
-// (products/).
+// (fused_gemm/).
 #include "kernels/operations/linear.h"
 
 #include "kernels/cuda/device/check.h"
 #include "kernels/cuda/device/context.h"
-#include "kernels/cuda/gemm.h"
+#include "kernels/cuda/fused_gemm/gelu_gemm.h"
+#include "kernels/cuda/gemm/gemm.h"
 #include "kernels/cuda/memory_bound/kernels.h"
-#include "kernels/cuda/products/gelu_product.h"
 #include "kernels/cuda_scratch.h"
 #include "kernels/operations/activation.h"
 #include "kernels/operations/fp8.h"
@@ -102,18 +102,18 @@ void run(const Context& context, const LinearGeluForward& op) {
     run(context, LinearForward{.out = pre, .inp = inp, .weight = op.weight, .bias = op.bias});
     run(context, GeluForward{.out = op.out, .pre = pre, .gelu = op.gelu});
   };
-  const ProductSizes sizes{num_rows(pre), num_columns(pre), num_columns(inp)};
-  if (!op.bias || op.gelu != Gelu::kTanh || !has_gelu_products(pre.dtype(), sizes))
+  const GemmSizes sizes{num_rows(pre), num_columns(pre), num_columns(inp)};
+  if (!op.bias || op.gelu != Gelu::kTanh || !has_gelu_gemms(pre.dtype(), sizes))
     return in_two_steps();
   const auto own = [&] {
-    gelu_product(context.stream,
-                 {.out = op.out.data(),
-                  .pre = pre.data(),
-                  .inp = inp.data(),
-                  .weight = op.weight.data(),
-                  .bias = op.bias.data(),
-                  .tile_counter = context.work_counter},
-                 pre.dtype(), sizes);
+    gelu_gemm(context.stream,
+              {.out = op.out.data(),
+               .pre = pre.data(),
+               .inp = inp.data(),
+               .weight = op.weight.data(),
+               .bias = op.bias.data(),
+               .tile_counter = context.work_counter},
+              pre.dtype(), sizes);
   };
   const GemmProblem problem = forward_problem(pre, inp, Epilogue::kBias);
   context.gemm->own_is_faster(problem, /*sums=*/false, own, in_two_steps) ? own() : in_two_steps();
@@ -130,21 +130,21 @@ void run(const Context& context, const LinearGeluBackwardInput& op) {
     column_sums(context.stream, dbias.as<float>(), dpre.data(), dpre.dtype(), N, I, op.accumulate,
                 context.scratch(kName, scratch_bytes(op, context.num_multiprocessors)));
   };
-  const ProductSizes sizes{N, I, num_columns(op.dout)};
-  if (op.gelu != Gelu::kTanh || !has_gelu_products(dpre.dtype(), sizes)) return by_cublaslt();
+  const GemmSizes sizes{N, I, num_columns(op.dout)};
+  if (op.gelu != Gelu::kTanh || !has_gelu_gemms(dpre.dtype(), sizes)) return by_cublaslt();
   const auto own = [&] {
     float* sums = nullptr;
     if (dbias)
       sums = static_cast<float*>(
           context.scratch(kName, scratch_bytes(op, context.num_multiprocessors)));
-    gelu_product_backward(context.stream,
-                          {.dpre = dpre.data(),
-                           .column_sums = sums,
-                           .dout = op.dout.data(),
-                           .weight = op.weight.data(),
-                           .pre = op.pre.data(),
-                           .tile_counter = context.work_counter},
-                          dpre.dtype(), sizes);
+    gelu_gemm_backward(context.stream,
+                       {.dpre = dpre.data(),
+                        .column_sums = sums,
+                        .dout = op.dout.data(),
+                        .weight = op.weight.data(),
+                        .pre = op.pre.data(),
+                        .tile_counter = context.work_counter},
+                       dpre.dtype(), sizes);
     if (dbias) {
       sum_partials(context.stream, {dbias.as<float>()}, sums, num_sum_rows(N), I, I, op.accumulate);
     }
@@ -189,7 +189,7 @@ void run(const Context& context, const LinearBackwardWeight& op) {
 // In BLAS's terms out^T (N,M) = b (K,N)^T * a (K,M): the one form of an fp8 product before
 // Blackwell.
 void run(const Context& context, const Fp8Product& op) {
-  // cuBLASLt 13.1 has no algorithm for a scale that is not aligned, and does not say so.
+  // cuBLASLt 13.1 has no algorithm for a scale that is not aligned, and reports no error.
   require_aligned("fp8_product", {op.out, op.a, op.b, op.bias, op.a_scaling, op.b_scaling});
   GemmProblem problem;
   problem.m = op.b.shape(0);

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <deque>
 #include <tuple>
+#include <type_traits>
 #include <vector>
 
 #include "kernels/cuda/backend.h"
@@ -52,58 +53,41 @@ class Operands {
   std::deque<TemporaryMemory> memory_;
 };
 
-// Each of these returns a product whose tensors are those that `of` makes of them.
-template <typename Of>
-LinearForward with_tensors(const LinearForward& op, Of of) {
-  return {.out = of(op.out), .inp = of(op.inp), .weight = of(op.weight), .bias = of(op.bias)};
-}
-template <typename Of>
-LinearBackwardInput with_tensors(const LinearBackwardInput& op, Of of) {
-  return {.dinp = of(op.dinp), .dout = of(op.dout), .weight = of(op.weight)};
-}
-template <typename Of>
-LinearBackwardWeight with_tensors(const LinearBackwardWeight& op, Of of) {
-  return {.dweight = of(op.dweight),
-          .dbias = of(op.dbias),
-          .dout = of(op.dout),
-          .inp = of(op.inp),
-          .accumulate = op.accumulate};
-}
-template <typename Of>
-LinearGeluForward with_tensors(const LinearGeluForward& op, Of of) {
-  return {.out = of(op.out),
-          .pre = of(op.pre),
-          .inp = of(op.inp),
-          .weight = of(op.weight),
-          .bias = of(op.bias),
-          .gelu = op.gelu};
-}
-template <typename Of>
-LinearGeluBackwardInput with_tensors(const LinearGeluBackwardInput& op, Of of) {
-  return {.dpre = of(op.dpre),
-          .dbias = of(op.dbias),
-          .dout = of(op.dout),
-          .weight = of(op.weight),
-          .pre = of(op.pre),
-          .gelu = op.gelu,
-          .accumulate = op.accumulate};
-}
-template <typename Of>
-Fp8Product with_tensors(const Fp8Product& op, Of of) {
-  return {.out = of(op.out),
-          .a = of(op.a),
-          .b = of(op.b),
-          .a_scaling = of(op.a_scaling),
-          .b_scaling = of(op.b_scaling),
-          .bias = of(op.bias),
-          .accumulate = op.accumulate,
-          .sums_fast = op.sums_fast};
-}
+// The tensors of each GEMM that is timed.
+template <typename Op>
+constexpr auto kTensors = nullptr;
+template <>
+constexpr auto kTensors<LinearForward> = std::tuple{&LinearForward::out, &LinearForward::inp,
+                                                    &LinearForward::weight, &LinearForward::bias};
+template <>
+constexpr auto kTensors<LinearBackwardInput> = std::tuple{
+    &LinearBackwardInput::dinp, &LinearBackwardInput::dout, &LinearBackwardInput::weight};
+template <>
+constexpr auto kTensors<LinearBackwardWeight> =
+    std::tuple{&LinearBackwardWeight::dweight, &LinearBackwardWeight::dbias,
+               &LinearBackwardWeight::dout, &LinearBackwardWeight::inp};
+template <>
+constexpr auto kTensors<LinearGeluForward> =
+    std::tuple{&LinearGeluForward::out, &LinearGeluForward::pre, &LinearGeluForward::inp,
+               &LinearGeluForward::weight, &LinearGeluForward::bias};
+template <>
+constexpr auto kTensors<LinearGeluBackwardInput> = std::tuple{
+    &LinearGeluBackwardInput::dpre, &LinearGeluBackwardInput::dbias, &LinearGeluBackwardInput::dout,
+    &LinearGeluBackwardInput::weight, &LinearGeluBackwardInput::pre};
+template <>
+constexpr auto kTensors<Fp8Product> =
+    std::tuple{&Fp8Product::out,       &Fp8Product::a,         &Fp8Product::b,
+               &Fp8Product::a_scaling, &Fp8Product::b_scaling, &Fp8Product::bias};
 
 template <typename Op>
-concept Product = requires(const Op& op) {
-  with_tensors(op, [](const Tensor& t) { return t; });
-};
+concept Product = !std::is_null_pointer_v<decltype(kTensors<Op>)>;
+
+// Returns the operation with tensors that `of` makes of its own.
+template <Product Op, typename Of>
+Op with_tensors(Op op, Of of) {
+  std::apply([&](auto... tensor) { ((op.*tensor = of(op.*tensor)), ...); }, kTensors<Op>);
+  return op;
+}
 
 // Runs each product once, while timing is on.
 class Products {
@@ -151,8 +135,9 @@ std::string note_of_search(int num_refused, std::chrono::duration<double> time) 
 
 }  // namespace
 
-std::string CudaBackend::tune(std::span<const AnyOperation> operations) {
-  if (!gemm_->table().has_file()) return "";
+TuneResult CudaBackend::tune(std::span<const AnyOperation> operations,
+                             const AlgorithmChoices& known) {
+  gemm_->table().offer(known);
   // Operands in fp8 are rounded, which takes scratch, too.
   const int64_t num_bytes = workspace_bytes(operations) + kQuantizeAmaxBytes;
   void* const old_workspace = gemm_->workspace();
@@ -184,12 +169,11 @@ std::string CudaBackend::tune(std::span<const AnyOperation> operations) {
   }
   note += note_of_search(gemm_->num_refused() - refused_before,
                          std::chrono::steady_clock::now() - start);
-  const std::string unkept = gemm_->table().store();
-  return unkept.empty() ? note : note + unkept + "\n";
+  return {note, gemm_->table().take_timed()};
 }
 
 void CudaBackend::use_algorithms(const std::string& text) {
-  gemm_->table().take(text);
+  gemm_->table().use(parse_algorithms(text, "the stored GEMM algorithms"));
   gemm_->forget_choices();
 }
 

@@ -1,10 +1,10 @@
 // The fp32 master of a bf16 weight, kept as the weight itself and what it lacks of the master.
 //
 // The weight is the master rounded to the nearest, ties to even, so it is the master's high half,
-// or the number after it. The low half of the master tells which of the two: below 0x8000 rounding
-// went down, above it up. At 0x8000, a tie, it went to the even one, and one more bit tells from
-// where. So a master takes 16 bits and a tie bit beside its weight, and comes back to the last bit;
-// only a NaN may become another. 16 bits cannot do it: an even weight is the nearest of 65,537
+// or the number after it. The low half of the master decides between the two: below 0x8000 rounding
+// went down, above it up. At 0x8000, a tie, it went to the even one, and one more bit is its
+// direction. So a master takes 16 bits and a tie bit beside its weight, and comes back to the last
+// bit; only a NaN may become another. 16 bits cannot do it: an even weight is the nearest of 65,537
 // masters.
 //
 // In memory a block of kOptimizerBlock weights has its low halves one after the other, then the tie

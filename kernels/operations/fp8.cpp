@@ -88,7 +88,7 @@ void check(const UpdateFp8Scaling& op) {
                   "slot " + std::to_string(op.slot) + " of a history of " + std::to_string(length));
 }
 // For each tensor an amax is read and becomes 0, a place of the history and both scales are
-// written, and the history is read where its maximum is asked for.
+// written, and the history is read where its maximum is used.
 Operation operation_of(const UpdateFp8Scaling& op) {
   const int64_t n = op.states.shape(0), num_read = op.uses_maximum ? op.history_len : 0;
   return {.name = "update_fp8_scaling",

@@ -20,11 +20,11 @@ struct Context;
 //
 // FLOPs are those of the matrix products, a multiplication and an addition counted as two;
 // attention counts the causal half of the scores, forward with two products and backward with five
-// [Dao 2023, arXiv:2307.08691]. Where batches have document bounds less is computed, which shapes
-// do not tell. Bytes are the least that must cross the memory bus: each tensor that is read and
-// each that is written counts once, one that is added to twice. Scores that a GPU moves besides,
-// where it has no flash attention for a head size, do not count: such an attention is far from the
-// ceilings. A collective's bytes are those that cross a rank's link in a ring [nccl-tests,
+// [Dao 2023, arXiv:2307.08691]. Where batches have document bounds less is computed, which does
+// not follow from shapes. Bytes are the least that must cross the memory bus: each tensor that is
+// read and each that is written counts once, one that is added to twice. Scores that a GPU moves
+// besides, where it has no flash attention for a head size, do not count: such an attention is far
+// from the ceilings. A collective's bytes are those that cross a rank's link in a ring [nccl-tests,
 // doc/PERFORMANCE.md, "bus bandwidth"].
 //
 // The texts are literals.

@@ -21,6 +21,7 @@
 #include "kernels/numbers/philox.h"
 #include "kernels/numbers/split_master.h"
 #include "kernels/recording_backend.h"
+#include "trainer/ceilings/algorithm_file.h"
 
 namespace weft {
 namespace {
@@ -394,15 +395,14 @@ std::vector<Row> rows_of(Backend& backend, const Buffers& b) {
 }
 
 void run(const Options& o) {
-  const std::unique_ptr<Backend> backend = o.device == "cuda"
-                                               ? create_cuda_backend(0, o.gemm_algorithm_cache)
-                                               : create_cpu_backend(o.num_threads);
+  const std::unique_ptr<Backend> backend =
+      o.device == "cuda" ? create_cuda_backend(0) : create_cpu_backend(o.num_threads);
   Arrays arrays(*backend);
   const Buffers buffers(arrays, o);
   RecordingBackend recorder;
   for (const Row& row : rows_of(recorder, buffers)) row.call();
   const std::vector<AnyOperation>& operations = recorder.operations();
-  std::fputs(backend->tune(operations).c_str(), stdout);
+  std::fputs(tune_with_file(*backend, operations, o.gemm_algorithm_cache).c_str(), stdout);
   const int64_t workspace_bytes = backend->workspace_bytes(operations);
   backend->set_workspace(backend->allocate(workspace_bytes, Memory::kDevice), workspace_bytes);
   std::printf(

@@ -129,14 +129,13 @@ void print(const Options& options, const ModelShape& shape, const std::vector<St
 
 int run(const Options& options) {
   const std::unique_ptr<Backend> backend =
-      options.device == "cuda" ? create_cuda_backend(0, options.gemm_algorithm_cache)
-                               : create_cpu_backend();
+      options.device == "cuda" ? create_cuda_backend(0) : create_cpu_backend();
   std::printf("%s\n", backend->description().c_str());
   const int64_t total = backend->total_memory_bytes();
   Trainer trainer(*backend, options.trainer());
   std::printf("%lld parameters\n%s", static_cast<long long>(trainer.parameters().num_parameters()),
               trainer.plan().to_string().c_str());
-  std::fputs(trainer.tune().c_str(), stdout);
+  std::fputs(trainer.tune(options.gemm_algorithm_cache).c_str(), stdout);
   trainer.allocate();
   trainer.initialize_parameters();
   const PinnedBatch batch(*backend, options);

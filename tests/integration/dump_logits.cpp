@@ -11,7 +11,7 @@
 
 int main(int argc, char** argv) {
   if (argc < 4) return 2;
-  const auto backend = argc > 4 ? weft::create_cuda_backend(0, "") : weft::create_cpu_backend();
+  const auto backend = argc > 4 ? weft::create_cuda_backend(0) : weft::create_cpu_backend();
   const int64_t iteration = weft::latest_iteration(argv[1]).value();
   const std::string tokens = weft::read_file(argv[2]);
   weft::TrainerOptions options;

@@ -14,7 +14,7 @@ struct Shape {
 };
 
 enum class Kind { kPlain, kGelu, kGeluGradient };
-// GPUs take numbers that are wanted by rows alone in another way.
+// GPUs have another kernel for numbers that are stored by rows alone.
 enum class Layouts { kBoth, kRows, kTransposed };
 
 std::string name_of(const char* operation, DType format, const Shape& s, Kind kind) {
@@ -49,7 +49,7 @@ Values transposed(const Values& rows, const Shape& s) {
   return result;
 }
 
-// What is in fp8 is compared as the number times the inverse scale.
+// A number in fp8 is compared after it is multiplied with the inverse scale.
 Output unscaled(Output output, double inverse) {
   for (double& value : output.values) value *= inverse;
   return output;

@@ -80,7 +80,7 @@ class Arrays {
   Arrays(const Arrays&) = delete;
   Arrays& operator=(const Arrays&) = delete;
 
-  // Runs an operation in a workspace of just the size that it asks for.
+  // Runs an operation in a workspace of exactly the size that it needs.
   template <typename Op>
   void run(const Op& op) {
     const AnyOperation operations[] = {op};

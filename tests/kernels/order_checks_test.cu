@@ -1,5 +1,5 @@
-// What watches the order between threads: the counter of work, and in builds without NDEBUG the
-// checks of kernels/cuda/device/order_checks.cuh.
+// The checks of the order between threads: the counter of work, and in builds without NDEBUG those
+// of kernels/cuda/device/order_checks.cuh.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 

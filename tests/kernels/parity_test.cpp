@@ -24,7 +24,7 @@ namespace {
 class BackendParity : public testing::TestWithParam<OpCase> {
  protected:
   static void SetUpTestSuite() {
-    if (num_cuda_devices() > 0) cuda_ = create_cuda_backend(0, "");
+    if (num_cuda_devices() > 0) cuda_ = create_cuda_backend(0);
     cpu_ = create_cpu_backend();
   }
   static void TearDownTestSuite() {
@@ -55,7 +55,7 @@ TEST_P(BackendParity, CudaRepeatsItsBits) {
 // The softmax's maximum ignores what is not a number, and padding is minus infinity: neither may
 // hide it. A thread sees 8 logits of a 16-bit type at a time, or 4 of fp32.
 TEST(CudaLoss, NotANumberAmongTheLogitsReachesTheLoss) {
-  const auto backend = create_cuda_backend(0, "");
+  const auto backend = create_cuda_backend(0);
   constexpr int64_t kWords = 28, kColumns = 32;  // the last vector is padding in part
   const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();
   const auto row_with = [&](int64_t begin, int64_t end, double others) {
@@ -117,7 +117,7 @@ Values repeated_values(int64_t n, DType x) {
 }
 
 TEST(CudaAttention, KernelsAreThoseOfTheDevice) {
-  const auto backend = create_cuda_backend(0, "");
+  const auto backend = create_cuda_backend(0);
   const char* choice = std::getenv("WEFT_ATTENTION");
   const bool wants_mma_sync = choice != nullptr && std::string(choice) == "mma_sync";
   const bool is_hopper = backend->description().find("(sm_90,") != std::string::npos;
@@ -128,7 +128,7 @@ TEST(CudaAttention, KernelsAreThoseOfTheDevice) {
 // In such a batch each block of the GPU's has several items, one after the other
 // (kernels/cuda/attention/hopper_forward/copies.cuh); for a row alone it has at most one.
 TEST(CudaAttention, ResultsOfALargeBatchAreThoseOfEachRowAlone) {
-  const auto backend = create_cuda_backend(0, "");
+  const auto backend = create_cuda_backend(0);
   constexpr DType kX = DType::kBFloat16;
   constexpr int64_t kB = 6, kT = 1000, kH = 12;
   const int64_t words = attention_mask_words(kT);
@@ -181,7 +181,7 @@ TEST(CudaAttention, ResultsOfALargeBatchAreThoseOfEachRowAlone) {
 // gradients of a row do not depend on the others, and neither on whether that of a bias is summed;
 // a bias gets the sum of all rows.
 TEST(CudaAttention, GradientsOfALargeBatchAreThoseOfEachRowAlone) {
-  const auto backend = create_cuda_backend(0, "");
+  const auto backend = create_cuda_backend(0);
   struct Shape {
     int64_t B, T, H, D;
   };
@@ -264,14 +264,14 @@ TEST(CudaAttention, GradientsOfALargeBatchAreThoseOfEachRowAlone) {
   }
 }
 
-// Shapes that nobody has chosen. The seed is printed, and WEFT_TEST_SEED repeats it.
+// The shapes are random. The seed is printed, and WEFT_TEST_SEED repeats it.
 TEST(CudaAttention, MatchesTheCpuAndItselfForRandomShapes) {
   constexpr int kNumShapes = 24;
   const char* given = std::getenv("WEFT_TEST_SEED");
   const uint64_t seed =
       given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
   std::cout << "WEFT_TEST_SEED=" << seed << std::endl;
-  const auto cpu = create_cpu_backend(), cuda = create_cuda_backend(0, "");
+  const auto cpu = create_cpu_backend(), cuda = create_cuda_backend(0);
   const auto tolerance = [](DType x) { return device_tolerance(x, Accuracy::kRandomAttention); };
   for (const OpCase& op_case : random_attention_cases(seed, kNumShapes)) {
     SCOPED_TRACE("WEFT_TEST_SEED=" + std::to_string(seed) + ", " + op_case.name);

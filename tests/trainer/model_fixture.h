@@ -21,7 +21,7 @@
 namespace weft {
 
 #ifdef WEFT_TEST_CUDA
-inline std::unique_ptr<Backend> create_test_backend() { return create_cuda_backend(0, ""); }
+inline std::unique_ptr<Backend> create_test_backend() { return create_cuda_backend(0); }
 constexpr int64_t kTestHeadSize = 64;  // the smallest whose flash kernels are not padded
 #else
 inline std::unique_ptr<Backend> create_test_backend() { return create_cpu_backend(); }

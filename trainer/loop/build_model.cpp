@@ -117,7 +117,7 @@ RunModel build_model(const RunStart& start, const RunInputs& inputs,
       add_checkpoint_memory(*trainer, device.groups.layout, config, staging, snapshot);
   if (config.async_save) check_snapshots_of_host(start.ranks, snapshot_bytes, *trainer, backend);
   check_memory_of_run(start, inputs, schedule, *trainer, backend);
-  start.print(tune_on_first_rank(*trainer, backend, start.ranks));
+  start.print(tune_on_first_rank(*trainer, backend, start.ranks, algorithm_cache(config)));
   trainer->allocate();
   start.print(trainer->plan().to_string());
 

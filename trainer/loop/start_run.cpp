@@ -107,7 +107,7 @@ void RunStart::print(const std::string& text) const {
 RunDevice open_device(const RunStart& start, const DeviceChoice& choice, const RunInputs& inputs) {
   const Config& config = start.config;
   const bool is_gpu = choice.kind == DeviceKind::kCuda;
-  RunDevice device{.backend = create_backend(choice.kind, config, local_rank(start.ranks)),
+  RunDevice device{.backend = create_backend(choice.kind, local_rank(start.ranks)),
                    .results_in_flight = is_gpu ? size_t{1} : 0};
   if (config.profiled_steps()) {
     auto wrapper = std::make_unique<ProfilingBackend>(std::move(device.backend));

@@ -1,8 +1,6 @@
 #include "trainer/loop/tune_ranks.h"
 
-#include <map>
 #include <set>
-#include <sstream>
 
 #include "trainer/ranks/agreement.h"
 
@@ -15,11 +13,7 @@ namespace {
 // ",own").
 std::set<std::string> kinds_of(const std::string& table) {
   std::set<std::string> kinds;
-  std::istringstream lines(table);
-  std::string line;
-  std::getline(lines, line);  // the header
-  while (std::getline(lines, line)) {
-    const std::string key = line.substr(0, line.find(' '));
+  for (const auto& [key, value] : parse_algorithms(table, "a rank's table")) {
     const size_t at = key.find(",workspace=");
     if (at == std::string::npos) continue;
     const size_t gpu = key.find(",gpu=", at);
@@ -29,31 +23,25 @@ std::set<std::string> kinds_of(const std::string& table) {
   return kinds;
 }
 
-}  // namespace
-
+// Returns the choices of all ranks; the first value of a key stays.
 std::string joined_algorithms(const std::vector<std::string>& tables) {
-  std::string header;
-  std::map<std::string, std::string> pairs;
-  for (const std::string& table : tables) {
-    std::istringstream lines(table);
-    std::string line;
-    if (!std::getline(lines, line)) continue;
-    if (header.empty()) header = line + "\n";
-    while (std::getline(lines, line)) pairs.emplace(line.substr(0, line.find(' ')), line);
-  }
-  std::string text = header;
-  for (const auto& [key, line] : pairs) text += line + "\n";
-  return text;
+  AlgorithmChoices joined;
+  for (const std::string& table : tables) joined.merge(parse_algorithms(table, "a rank's table"));
+  return text_of(joined);
 }
 
-std::string tune_on_first_rank(Trainer& trainer, Backend& backend, HostGroup& ranks) {
+}  // namespace
+
+std::string tune_on_first_rank(Trainer& trainer, Backend& backend, HostGroup& ranks,
+                               const std::filesystem::path& algorithm_file) {
   std::string notes;
-  if (ranks.rank() == 0) notes = trainer.tune();
+  if (ranks.rank() == 0) notes = trainer.tune(algorithm_file);
   if (ranks.size() == 1) return notes;
   const std::string table = ranks.all_gather(ranks.rank() == 0 ? backend.algorithms() : "")[0];
   if (ranks.rank() != 0) {
     backend.use_algorithms(table);
-    notes = trainer.tune();  // times what rank 0 could not, and counts what it finds as in use
+    notes = trainer.tune(
+        algorithm_file);  // times what rank 0 could not, and counts what it finds as in use
   }
   const std::string mine = backend.algorithms();
   const std::vector<std::string> checksums = ranks.all_gather(checksum_of(mine));

@@ -26,7 +26,7 @@ struct PlannedDevice {
   explicit PlannedDevice(const Config& config) {
     if (config.device_profile.empty()) {
       const DeviceChoice choice = choose_device(config.device);
-      backend = create_backend(choice.kind, config, 0);
+      backend = create_backend(choice.kind, 0);
       description = fmt::format("{} ({})", backend->description(), choice.why);
       return;
     }

@@ -5,9 +5,9 @@
 #include <stdexcept>
 #include <vector>
 
+#include "trainer/ceilings/measure_device.h"
 #include "trainer/log/log_lines.h"
 #include "trainer/plan/train_setup.h"
-#include "trainer/profile/measure_device.h"
 #include "trainer/ranks/agreement.h"
 
 namespace weft {
@@ -30,7 +30,7 @@ void measure_devices(const Config& config, HostGroup& ranks, std::FILE* out) {
     throw std::invalid_argument(
         "--measure-device on a CPU: several ranks would measure each other; start one process");
   }
-  const std::unique_ptr<Backend> backend = create_backend(choice.kind, config, local_rank(ranks));
+  const std::unique_ptr<Backend> backend = create_backend(choice.kind, local_rank(ranks));
   if (is_gpu) check_devices_differ(ranks, backend->device_id());
   const auto say = [&](const std::string& text) {
     if (ranks.rank() != 0) return;
@@ -38,7 +38,7 @@ void measure_devices(const Config& config, HostGroup& ranks, std::FILE* out) {
     std::fflush(out);
   };
   say(fmt::format("> device: {} ({})\n", backend->description(), choice.why));
-  DeviceCeilings mine = measure_device(*backend, seconds, say);
+  DeviceCeilings mine = measure_device(*backend, algorithms, seconds, say);
   mine.measured_at = timestamp_now();
   std::vector<DeviceCeilings> all;
   for (const std::string& text : ranks.gather(to_json_text(mine)))

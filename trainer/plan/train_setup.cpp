@@ -60,9 +60,9 @@ std::string attention_line(const ModelShape& shape, const Topology& topology) {
   return "> attention: " + flash_kernels() + "\n";
 }
 
-std::unique_ptr<Backend> create_backend(DeviceKind kind, const Config& config, int local_rank) {
+std::unique_ptr<Backend> create_backend(DeviceKind kind, int local_rank) {
   if (kind == DeviceKind::kCpu) return create_cpu_backend();
-  return create_cuda_backend(local_rank % num_cuda_devices(), algorithm_cache(config));
+  return create_cuda_backend(local_rank % num_cuda_devices());
 }
 
 ProcessGroups create_groups(const Topology& topology, const Config& config, HostGroup& ranks,

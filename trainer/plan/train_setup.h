@@ -31,7 +31,7 @@ std::string attention_line(const ModelShape& shape, const Topology& topology);
 // Returns the file of --gemm-algorithm-cache; empty where there is neither the option nor a $HOME.
 std::string algorithm_cache(const Config& config);
 // Ranks of one host take its GPUs in turn.
-std::unique_ptr<Backend> create_backend(DeviceKind kind, const Config& config, int local_rank);
+std::unique_ptr<Backend> create_backend(DeviceKind kind, int local_rank);
 
 // Creates the communicators of the run's ranks, by --distributed-backend where they are on GPUs,
 // and tells where they are in `text`. All ranks call it. Throws as the functions of

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/profile/device_ceilings.h"
+#include "trainer/ceilings/device_ceilings.h"
 #include "trainer/profile/step_profile.h"
 
 namespace weft {

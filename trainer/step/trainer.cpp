@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/cuda_scratch.h"
+#include "trainer/ceilings/algorithm_file.h"
 #include "trainer/step/planned_step.h"
 #include "trainer/step/stage_exchange.h"
 #include "trainer/step/state_tensors.h"
@@ -95,7 +96,7 @@ Trainer::Trainer(Backend& backend, const TrainerOptions& options, const ProcessG
 
 // All stages time the products of all of them: the first rank's table is the run's, and checkpoints
 // hold it.
-std::string Trainer::tune() {
+std::string Trainer::tune(const std::filesystem::path& algorithm_file) {
   const FlightRecorder::Scope scope(groups_.recorder_of_own_work(), "timing GEMM algorithms");
   std::vector<AnyOperation> operations;
   ParallelLayout layout = groups_.layout;
@@ -103,7 +104,7 @@ std::string Trainer::tune() {
     const std::vector<AnyOperation> of_stage = plan_step(options_, layout).operations;
     operations.insert(operations.end(), of_stage.begin(), of_stage.end());
   }
-  return backend_.tune(operations);
+  return tune_with_file(backend_, operations, algorithm_file);
 }
 
 void Trainer::allocate() {

@@ -80,9 +80,9 @@ class Trainer {
   const ModelShape& shape() const { return options_.shape; }
   const ParallelLayout& layout() const { return groups_.layout; }
   Model& model() { return model_; }
-  // Times the model's matrix products where the backend's table lacks them; call it before
+  // Times the model's GEMMs that the file lacks (ceilings/algorithm_file.h); call it before
   // allocate(), while the memory is free. Returns notes for the user, a line each.
-  std::string tune();
+  std::string tune(const std::filesystem::path& algorithm_file);
   void allocate();  // throws std::bad_alloc or DeviceOutOfMemory
   // The same for a backend that executes nothing: tables of a large model take seconds.
   void allocate_without_tables();

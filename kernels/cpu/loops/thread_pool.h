@@ -47,7 +47,7 @@ class ThreadPool {
   std::mutex mutex_;
   std::condition_variable opened_, left_;
   Job job_;                  // call is null: closed
-  uint64_t num_opened_ = 0;  // tells a worker whether it has already been in this job
+  uint64_t num_opened_ = 0;  // the number of the job: a worker enters each once
   int num_inside_ = 0;
   bool stopping_ = false;
   std::vector<std::thread> workers_;

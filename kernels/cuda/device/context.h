@@ -1,4 +1,4 @@
-// What operations on a GPU use besides their arguments.
+// The context of an operation on a GPU: its stream, its scratch, and what all operations share.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,8 +16,8 @@ struct Context {
   // Operations use it one after the other, because they follow each other on one stream.
   void* scratch_data = nullptr;
   int64_t scratch_bytes = 0;
-  // In device memory, 0 between kernels: own GEMMs (products/) and attention's forward draw their
-  // work from it.
+  // In device memory, 0 between kernels: fused GEMMs (fused_gemm/) and attention's forward draw
+  // their work from it.
   uint32_t* work_counter = nullptr;
   Gemm* gemm = nullptr;
   int num_multiprocessors = 0;

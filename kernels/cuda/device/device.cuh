@@ -17,27 +17,38 @@ namespace weft::cuda {
 using bf16 = __nv_bfloat16;
 using fp16 = __half;
 
-// Memory is read and written in pieces of 16 bytes (4 floats, or 8 numbers of a 16-bit type);
-// arithmetic is in float.
-template <typename T>
-struct alignas(16) Vec {
-  static constexpr int kSize = 16 / sizeof(T);
+// Memory is read and written in pieces of 16 bytes (4 floats, or 8 numbers of a 16-bit type), and
+// numbers of 16 bits beside 4 floats in pieces of 8; arithmetic is in float.
+template <typename T, int kCount = 16 / sizeof(T)>
+struct alignas(sizeof(T) * kCount) Vec {
+  static constexpr int kSize = kCount;
   T v[kSize];
 };
 
+template <int kCount, typename T>
+__device__ inline Vec<T, kCount> load_vec(const T* data) {
+  return *reinterpret_cast<const Vec<T, kCount>*>(data);
+}
 template <typename T>
 __device__ inline Vec<T> load_vec(const T* data) {
   return *reinterpret_cast<const Vec<T>*>(data);
 }
 
-// The store is written in assembly because the compiler splits a plain assignment into four stores
-// of 4 bytes when the words lie in registers that are not neighbours.
-template <typename T>
-__device__ inline void store_vec(T* data, const Vec<T>& vec) {
-  const uint4 words = *reinterpret_cast<const uint4*>(&vec);
-  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(data), "r"(words.x), "r"(words.y),
-               "r"(words.z), "r"(words.w)
-               : "memory");
+// The store is written in assembly because the compiler splits a plain assignment into stores of 4
+// bytes when the words lie in registers that are not neighbours.
+template <typename T, int kCount>
+__device__ inline void store_vec(T* data, const Vec<T, kCount>& vec) {
+  if constexpr (sizeof(vec) == 16) {
+    const uint4 words = *reinterpret_cast<const uint4*>(&vec);
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(data), "r"(words.x), "r"(words.y),
+                 "r"(words.z), "r"(words.w)
+                 : "memory");
+  } else {
+    static_assert(sizeof(vec) == 8);
+    const uint2 words = *reinterpret_cast<const uint2*>(&vec);
+    asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(data), "r"(words.x), "r"(words.y)
+                 : "memory");
+  }
 }
 
 // Starts a copy of 16 bytes from global to shared memory [PTX ISA, cp.async]. After async_wait the
@@ -61,19 +72,21 @@ __device__ inline void unpack(const Vec<float>& vec, float (&out)[4]) {
   for (int i = 0; i < 4; ++i) out[i] = vec.v[i];
 }
 
-__device__ inline void unpack(const Vec<bf16>& vec, float (&out)[8]) {
+template <int kCount>
+__device__ inline void unpack(const Vec<bf16, kCount>& vec, float (&out)[kCount]) {
   const auto* words = reinterpret_cast<const uint32_t*>(&vec);
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < kCount / 2; ++i) {
     out[2 * i] = __uint_as_float(words[i] << 16);
     out[2 * i + 1] = __uint_as_float(words[i] & 0xffff0000u);
   }
 }
 
-__device__ inline void unpack(const Vec<fp16>& vec, float (&out)[8]) {
+template <int kCount>
+__device__ inline void unpack(const Vec<fp16, kCount>& vec, float (&out)[kCount]) {
   const auto* pairs = reinterpret_cast<const __half2*>(&vec);
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < kCount / 2; ++i) {
     const float2 pair = __half22float2(pairs[i]);
     out[2 * i] = pair.x;
     out[2 * i + 1] = pair.y;
@@ -91,15 +104,15 @@ __device__ inline auto round_pair(float first, float second) {
   }
 }
 
-template <typename T>
-__device__ inline Vec<T> pack(const float (&values)[Vec<T>::kSize]) {
+template <typename T, int kCount>
+__device__ inline Vec<T, kCount> pack(const float (&values)[kCount]) {
   if constexpr (sizeof(T) == 4) {
     return {{values[0], values[1], values[2], values[3]}};
   } else {
-    Vec<T> vec;
+    Vec<T, kCount> vec;
     auto* pairs = reinterpret_cast<decltype(round_pair<T>(0.0F, 0.0F))*>(&vec);
 #pragma unroll
-    for (int i = 0; i < 4; ++i) pairs[i] = round_pair<T>(values[2 * i], values[2 * i + 1]);
+    for (int i = 0; i < kCount / 2; ++i) pairs[i] = round_pair<T>(values[2 * i], values[2 * i + 1]);
     return vec;
   }
 }

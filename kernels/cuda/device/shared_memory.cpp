@@ -20,7 +20,7 @@ int limit_of_a_block() {
   return kib == nullptr ? num_bytes : std::min(num_bytes, std::atoi(kib) * 1024);
 }
 
-// Holds what has been asked about one kernel.
+// Holds the driver's answers about one kernel.
 struct Kernel {
   int64_t static_bytes = 0;
   int allowed_bytes = 0;  // of dynamic shared memory, so far

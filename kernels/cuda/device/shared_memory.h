@@ -1,6 +1,6 @@
 // The shared memory that a block of this GPU may have, and leave for a kernel to use it.
 //
-// Both are asked for at every launch. The driver is asked once for each kernel: its answers do not
+// Both are called at every launch and call the driver once for each kernel: its answers do not
 // change, and a process uses one GPU.
 #pragma once
 

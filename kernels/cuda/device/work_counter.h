@@ -7,8 +7,8 @@
 
 namespace weft::cuda {
 
-// Kernels on one stream share it: each finds it at 0 and leaves it at 0, because it knows the
-// number of draws.
+// Kernels on one stream share it: each finds it at 0 and leaves it at 0, because the number of
+// draws follows from its grid.
 class WorkCounter {
  public:
   WorkCounter();

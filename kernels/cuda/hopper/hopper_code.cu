@@ -7,8 +7,8 @@ namespace weft::cuda {
 
 namespace {
 
-// The compiler reads this file once for each architecture, so the value tells which code the device
-// runs.
+// The compiler reads this file once for each architecture, so the value is that of the code that
+// the device runs.
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 __constant__ int is_sm90a_code = 1;
 #else

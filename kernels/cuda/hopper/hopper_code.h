@@ -1,4 +1,4 @@
-// Whether Hopper's kernels can run.
+// Finds out whether Hopper's kernels can run.
 #pragma once
 
 namespace weft::cuda {

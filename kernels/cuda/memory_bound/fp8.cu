@@ -1,7 +1,7 @@
 // Quantizing: one pass over the numbers writes them in fp8 by rows and transposed, and their column
 // sums and largest number. Where the scale follows from the largest number itself, a pass before it
-// finds that. Numbers that are wanted by rows alone are taken in the order in which they lie; else
-// a block takes a tile.
+// finds that. Numbers that are stored by rows alone are taken in the order of memory; else a block
+// takes a tile.
 #include <algorithm>
 
 #include "kernels/cuda/device/context.h"

@@ -1,11 +1,10 @@
-// What the .cu files of this folder offer to others: parts of operations, and the scratch that
-// operations need. The operations themselves are cuda::run() of kernels/operations.
+// Host functions of this folder's .cu files that other rooms call: parts of operations. The
+// operations themselves are cuda::run() of kernels/operations.
 //
 // A function enqueues its kernels on `stream` and returns. Pointers are device pointers, 16-byte
 // aligned; `x` is the type of every `void*`. Shapes are as in kernels/backend.h; C is a multiple of
-// 8. `scratch` holds at least the bytes that kernels/cuda_scratch.h tells. The order of every sum
-//    depends on the
-// shape and the GPU model only, never on timing: there are no floating-point atomics.
+// 8. `scratch` holds at least the bytes of kernels/cuda_scratch.h. The order of every sum depends
+// on the shape and the GPU model only, never on timing: there are no floating-point atomics.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -20,14 +19,6 @@ namespace weft::cuda {
 void fill_random(cudaStream_t stream, void* data, DType type, int64_t n);
 // dpre *= gelu'(pre), in place.
 void gelu_backward(cudaStream_t stream, void* dpre, const void* pre, DType x, int64_t n, Gelu gelu);
-
-// --- verify.cu ---
-// Fills n elements with whole numbers in [-range, range].
-void fill_whole_numbers(cudaStream_t stream, void* data, DType type, int64_t n, int range,
-                        uint64_t seed);
-// *count += number of 4-byte words that differ; num_bytes is a multiple of 4.
-void count_different_words(cudaStream_t stream, uint64_t* count, const void* a, const void* b,
-                           int64_t num_bytes);
 
 // --- reduce.cu ---
 // Up to three rows of sums that lie side by side in the partial sums.

@@ -25,30 +25,15 @@ struct AdamWStep {
   int64_t number;
 };
 
-// --- four neighbours in memory, and as floats ---
-
-__device__ void load_four(const float* from, float (&values)[4]) { unpack(load_vec(from), values); }
-
-__device__ void load_four(const bf16* from, float (&values)[4]) {
-  const uint2 words = *reinterpret_cast<const uint2*>(from);
-  values[0] = __uint_as_float(words.x << 16);
-  values[1] = __uint_as_float(words.x & 0xffff0000u);
-  values[2] = __uint_as_float(words.y << 16);
-  values[3] = __uint_as_float(words.y & 0xffff0000u);
+template <typename T>
+__device__ void load_four(const T* from, float (&values)[4]) {
+  unpack(load_vec<4>(from), values);
 }
 
 // Rounds to the nearest.
 template <typename T>
 __device__ void store_four(T* to, const float (&values)[4]) {
-  if constexpr (sizeof(T) == 2) {
-    struct alignas(8) Pairs {
-      decltype(round_pair<T>(0.0F, 0.0F)) v[2];
-    };
-    *reinterpret_cast<Pairs*>(to) = {
-        {round_pair<T>(values[0], values[1]), round_pair<T>(values[2], values[3])}};
-  } else {
-    store_vec(to, pack<float>(values));
-  }
+  store_vec(to, pack<T>(values));
 }
 
 // The four moments, first or second, of the thread's elements. Those in bf16 take the random

@@ -23,7 +23,7 @@ struct ForwardArgs {
   float epsilon;
   DropoutMask mask;
   const int32_t* document_bounds;
-  uint8_t* fp8_rows;  // null: the output is not wanted in fp8
+  uint8_t* fp8_rows;  // null where the output is not stored in fp8
   const float* fp8_scaling;
   unsigned* amax;
 };
@@ -71,7 +71,7 @@ __device__ inline void add_branch(Vec<R> (&x)[kVecs], const ForwardArgs& args, i
   for (int i = 0; i < kVecs; ++i) {
     const int vec = lane + i * group;
     if (vec < num_vecs)
-      branch[i] = load_beside<R>(static_cast<const X*>(args.branch) + first + vec * kSize);
+      branch[i] = load_vec<Vec<R>::kSize>(static_cast<const X*>(args.branch) + first + vec * kSize);
   }
   const X* bias = static_cast<const X*>(args.branch_bias);
   if (bias != nullptr && args.bias_period > 1) bias += bias_row(args, row) * args.C;
@@ -84,7 +84,7 @@ __device__ inline void add_branch(Vec<R> (&x)[kVecs], const ForwardArgs& args, i
     unpack(branch[i], added);
     if (bias != nullptr) {
       float values[kSize];
-      unpack(load_beside<R>(bias + vec * kSize), values);
+      unpack(load_vec<Vec<R>::kSize>(bias + vec * kSize), values);
 #pragma unroll
       for (int j = 0; j < kSize; ++j) added[j] += values[j];
     }
@@ -191,12 +191,12 @@ __global__ void residual_norm_forward_kernel(ForwardArgs args) {
     if (vec >= num_vecs) continue;
     float values[kSize], weight[kSize], bias[kSize] = {};
     unpack(x[i], values);
-    unpack(load_beside<R>(static_cast<const X*>(args.weight) + vec * kSize), weight);
+    unpack(load_vec<Vec<R>::kSize>(static_cast<const X*>(args.weight) + vec * kSize), weight);
     if constexpr (!kRms)
-      unpack(load_beside<R>(static_cast<const X*>(args.bias) + vec * kSize), bias);
+      unpack(load_vec<Vec<R>::kSize>(static_cast<const X*>(args.bias) + vec * kSize), bias);
 #pragma unroll
     for (int j = 0; j < kSize; ++j) values[j] = (values[j] - mean) * rstd * weight[j] + bias[j];
-    const VecBeside<R, X> normed = pack_beside<R, X>(values);
+    const VecBeside<R, X> normed = pack<X>(values);
     if constexpr (std::is_same_v<X, bf16>) {
       if (args.fp8_rows != nullptr)
         largest = max(largest, store_fp8(args.fp8_rows + first + vec * kSize, normed, scale));

@@ -10,59 +10,9 @@
 
 namespace weft::cuda {
 
-// Four numbers of a 16-bit type, which lie beside four of the stream.
-template <typename X>
-struct alignas(8) HalfVec {
-  X v[4];
-};
+// The numbers of the model that lie beside a vector of the stream.
 template <typename R, typename X>
-using VecBeside = std::conditional_t<std::is_same_v<R, X>, Vec<X>, HalfVec<X>>;
-
-// Loads the numbers beside a vector of R.
-template <typename R, typename X>
-__device__ inline VecBeside<R, X> load_beside(const X* data) {
-  return *reinterpret_cast<const VecBeside<R, X>*>(data);
-}
-
-template <typename X>
-__device__ inline void store_vec(X* data, const HalfVec<X>& vec) {
-  const uint2 words = *reinterpret_cast<const uint2*>(&vec);
-  asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(data), "r"(words.x), "r"(words.y)
-               : "memory");
-}
-
-__device__ inline void unpack(const HalfVec<bf16>& vec, float (&out)[4]) {
-  const auto* words = reinterpret_cast<const uint32_t*>(&vec);
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    out[2 * i] = __uint_as_float(words[i] << 16);
-    out[2 * i + 1] = __uint_as_float(words[i] & 0xffff0000u);
-  }
-}
-
-__device__ inline void unpack(const HalfVec<fp16>& vec, float (&out)[4]) {
-  const auto* pairs = reinterpret_cast<const __half2*>(&vec);
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const float2 pair = __half22float2(pairs[i]);
-    out[2 * i] = pair.x;
-    out[2 * i + 1] = pair.y;
-  }
-}
-
-// Rounds to X what has as many numbers as a vector of R.
-template <typename R, typename X>
-__device__ inline VecBeside<R, X> pack_beside(const float (&values)[Vec<R>::kSize]) {
-  if constexpr (std::is_same_v<R, X>) {
-    return pack<X>(values);
-  } else {
-    HalfVec<X> vec;
-    auto* pairs = reinterpret_cast<decltype(round_pair<X>(0.0F, 0.0F))*>(&vec);
-#pragma unroll
-    for (int i = 0; i < 2; ++i) pairs[i] = round_pair<X>(values[2 * i], values[2 * i + 1]);
-    return vec;
-  }
-}
+using VecBeside = Vec<X, Vec<R>::kSize>;
 
 // Calls function(R{}, X{}) with the C++ types of the stream and the model.
 template <typename Function>

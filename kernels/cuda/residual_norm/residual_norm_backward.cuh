@@ -161,7 +161,7 @@ __global__ void __launch_bounds__(Layout::kMaxThreads, Layout::kMinBlocks)
       if constexpr (std::is_same_v<R, X>) of_branch = along_stream;
       if (args.dbranch != nullptr) {
         if (args.mask.threshold != 0) apply_mask(args.mask, offset, gradient);
-        of_branch = pack_beside<R, X>(gradient);
+        of_branch = pack<X>(gradient);
         store_vec(static_cast<X*>(args.dbranch) + offset, of_branch);
       }
       if constexpr (kBranchBias) {

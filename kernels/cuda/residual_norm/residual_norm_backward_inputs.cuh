@@ -90,8 +90,8 @@ class RowInputs {
   template <typename T>
   __device__ VecBeside<R, T> load(const void* data, int row, int i) {
     if (!has(i)) return {};
-    return load_beside<R>(static_cast<const T*>(data) + static_cast<int64_t>(row) * args_.C +
-                          column(i));
+    return load_vec<Vec<R>::kSize>(static_cast<const T*>(data) +
+                                   static_cast<int64_t>(row) * args_.C + column(i));
   }
 
   const BackwardArgs& args_;

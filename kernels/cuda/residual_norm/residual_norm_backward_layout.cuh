@@ -1,4 +1,4 @@
-// What the backward kernels of the residual norm take, and their launch.
+// The arguments of the residual norm's backward kernels, and their launch.
 #pragma once
 
 #include "kernels/cuda/residual_norm/residual_norm.cuh"

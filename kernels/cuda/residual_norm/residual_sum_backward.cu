@@ -14,7 +14,7 @@ __global__ void dropout_backward_kernel(X* dbranch, const R* dresidual_in, int64
   float values[kSize];
   unpack(load_vec(dresidual_in + first), values);
   if (mask.threshold != 0) apply_mask(mask, first, values);
-  store_vec(dbranch + first, pack_beside<R, X>(values));
+  store_vec(dbranch + first, pack<X>(values));
 }
 
 // Adds row n of dbranch (N,C) to row (first_row + n) % period of dbias (S,C). One thread per vector
