@@ -51,8 +51,8 @@ constexpr int64_t kQuantizeAmaxBytes = 256;
 constexpr int kQuantizeTileRows = 64;
 // Own products with GELU sum the columns of 128 rows at a time.
 constexpr int64_t num_sum_rows(int64_t M) { return (M + 127) / 128; }
-// Where queries share keys, attention's backward keeps the gradients of keys and values of each head
-// first, (2,B,T,H,D) x; else this is 0.
+// Where queries share keys, attention's backward keeps the gradients of keys and values of each
+// head first, (2,B,T,H,D) x; else this is 0.
 int64_t head_gradients_bytes(const Qkv& qkv);
 // A row of sums (H,3,D), then the sums of columns that it comes from.
 constexpr int64_t dqkv_row_bytes(int64_t H, int64_t D) {
