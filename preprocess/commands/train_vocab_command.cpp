@@ -12,7 +12,7 @@
 #include "preprocess/commands/commands.h"
 #include "preprocess/commands/find_vocabulary.h"
 #include "preprocess/documents/bad_lines.h"
-#include "preprocess/documents/line_reader.h"
+#include "preprocess/documents/each_document.h"
 #include "preprocess/inputs/input_list.h"
 #include "preprocess/stream/byte_source.h"
 #include "tokenizer/train_vocabulary.h"

@@ -9,6 +9,8 @@
 #include <new>
 
 #include "indexed_dataset/base/process/exit_code.h"
+#include "preprocess/compressed/gzip_decoder.h"
+#include "preprocess/compressed/xz_decoder.h"
 
 namespace weft {
 namespace {

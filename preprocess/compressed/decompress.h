@@ -20,15 +20,4 @@ std::unique_ptr<StreamDecoder> decoder_for(std::string_view first_bytes,
 std::unique_ptr<StreamDecoder> make_decoder(std::string_view format,
                                             const DecoderLimits& limits = {});
 
-// The decoders in files of their own, for make_decoder().
-
-// By ISA-L's inflate where it was there at build time, two to three times as fast as zlib's, else,
-// or with WEFT_GZIP=zlib in the environment, by zlib. Checks CRC-32 and length of every member, and
-// skips zeros between and after members.
-std::unique_ptr<StreamDecoder> make_gzip_decoder();
-// By liblzma. Where the headers of blocks tell their sizes, as those of `xz -T` do, as many of them
-// are decoded at a time as `limits` have threads and memory for. A file without such sizes, or of
-// one block, is decoded by one thread.
-std::unique_ptr<StreamDecoder> make_xz_decoder(const DecoderLimits& limits);
-
 }  // namespace weft

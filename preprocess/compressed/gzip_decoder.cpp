@@ -1,3 +1,5 @@
+#include "preprocess/compressed/gzip_decoder.h"
+
 #include <zlib.h>
 
 #include <algorithm>
@@ -7,8 +9,6 @@
 #ifdef WEFT_HAVE_ISAL
 #include <isa-l/igzip_lib.h>
 #endif
-
-#include "preprocess/compressed/decompress.h"
 
 namespace weft {
 namespace {

@@ -1,10 +1,10 @@
+#include "preprocess/compressed/xz_decoder.h"
+
 #include <lzma.h>
 
 #include <algorithm>
 #include <new>
 #include <string>
-
-#include "preprocess/compressed/decompress.h"
 
 namespace weft {
 namespace {

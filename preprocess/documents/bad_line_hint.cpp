@@ -1,12 +1,11 @@
-// Corpora come as Parquet, as one JSON array, zipped, in UTF-16 or under other keys; people who try
-// that should learn it from the first message.
+#include "preprocess/documents/bad_line_hint.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "indexed_dataset/base/terminal/terminal_text.h"
 #include "indexed_dataset/base/terminal/text_pieces.h"
-#include "preprocess/documents/bad_lines.h"
 #include "preprocess/documents/exact_json_line.h"
 #include "preprocess/documents/json_scanner.h"
 

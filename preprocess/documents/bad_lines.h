@@ -5,8 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <string_view>
-#include <vector>
 
 namespace weft {
 
@@ -53,13 +51,6 @@ struct BadLine {
   // or FILE: line LINE of this part (byte OFFSET of the file, or part): REASON ...
   std::string message() const;
 };
-
-// Says what a line that is no document seems to be instead, and what to do about it: fills in the
-// hint of a bad line that will be shown, and for invalid UTF-8 where it is (bad_line_hint.cpp).
-// `text` begins with `line` and goes on with what has been read behind it, because binary files
-// have line ends anywhere. All bytes are untrusted; those that are shown are escaped for terminals.
-void explain_bad_line(BadLine& bad_line, std::string_view text, std::string_view line,
-                      const std::vector<std::string>& keys);
 
 struct BadLineCounts {
   std::array<int64_t, kNumLineProblems> by_problem{};

@@ -2,8 +2,7 @@
 
 #include <utility>
 
-#include "preprocess/documents/bad_lines.h"
-#include "preprocess/inputs/input_list.h"
+#include "preprocess/documents/bad_line_hint.h"
 
 namespace weft {
 
@@ -37,39 +36,6 @@ BadLine LineReader::describe(LineOutcome outcome) const {
   explain_bad_line(bad_line, chunk_->text().substr(static_cast<size_t>(position_in_chunk())), line_,
                    keys_);
   return bad_line;
-}
-
-void for_each_document(const std::string& input, const std::string& json_key,
-                       const std::atomic<bool>& cancelled,
-                       const std::function<void(std::string_view)>& use, BadLineCounts& bad_lines,
-                       std::string& first_bad_line) {
-  constexpr size_t kChunkBytes = size_t{1} << 20;
-  const auto source = open_input(input, cancelled);
-  LineChunker chunker(*source, kChunkBytes, kDefaultMaxLineBytes);
-  LineReader documents({json_key}, kNoOriginKey, kDefaultMaxLineBytes);
-  int64_t num_lines = 0;
-  for (LineChunk chunk; chunker.next(chunk);) {
-    documents.open(chunk);
-    while (documents.next()) {
-      if (cancelled.load(std::memory_order_relaxed)) throw ReadCancelled{};
-      ++num_lines;
-      const LineOutcome& outcome = documents.outcome();
-      if (outcome.problem == LineProblem::kNone) {
-        documents.each_text(0, [&](std::string_view text) {
-          use(text);
-          return true;
-        });
-        continue;
-      }
-      if (bad_lines.total() == 0) {
-        BadLine bad_line = documents.describe(outcome);
-        bad_line.input = make_input(input)->name();
-        bad_line.line_number = num_lines;
-        first_bad_line = bad_line.message();
-      }
-      bad_lines.add(outcome.problem);
-    }
-  }
 }
 
 }  // namespace weft

@@ -1,8 +1,6 @@
 // The documents of a chunk of lines of JSON.
 #pragma once
 
-#include <atomic>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,10 +10,6 @@
 #include "preprocess/stream/line_chunks.h"
 
 namespace weft {
-
-// 64 MiB: no document that a model should read as one is so long, and a worker may hold a few
-// lines.
-inline constexpr size_t kDefaultMaxLineBytes = size_t{64} << 20;
 
 class LineReader final : public DocumentReader {
  public:
@@ -48,16 +42,5 @@ class LineReader final : public DocumentReader {
   LineOutcome outcome_;
   bool has_too_long_line_ = false;  // the chunk stands for one that is not held, and comes next
 };
-
-// The documents of one JSONL file, one after another, for tools that need no pipeline.
-//
-// Calls use(text) for the string, or each string of the list, under `json_key` of every line of
-// `input` ("-": standard input). Bad lines are left out and counted, the message of the first one
-// is given; lone surrogates become U+FFFD. Throws ReadCancelled soon after `cancelled` is set, as
-// ByteSource::read, and what `use` throws.
-void for_each_document(const std::string& input, const std::string& json_key,
-                       const std::atomic<bool>& cancelled,
-                       const std::function<void(std::string_view)>& use, BadLineCounts& bad_lines,
-                       std::string& first_bad_line);
 
 }  // namespace weft

@@ -15,6 +15,10 @@
 
 namespace weft {
 
+// 64 MiB: no document that a model should read as one is so long, and a worker may hold a few
+// lines.
+inline constexpr size_t kDefaultMaxLineBytes = size_t{64} << 20;
+
 enum class EmptyDocuments { kRecord, kSkip };
 enum class OnBadLine { kStop, kSkip };
 
