@@ -5,8 +5,8 @@
 # Without options of ctest's, all but those that take minutes (label long: tests/run.sh -L long).
 #
 # Uses, when set: WEFT_GPT2_DIR (vocab.json, merges.txt), WEFT_CORPUS_DIR (*.jsonl.zst), WEFT_REQUIRE_GPU=N (fewer GPUs than N fail),
-# WEFT_SANITIZE=1 (tests that attack weft-data's parts run under sanitizers: a second build, minutes more), WEFT_TOKENIZERS_DIR (a
-# folder for each of other tokenizers).
+# WEFT_SANITIZE=1 (tests that attack weft-data's parts, and ranks of the trainer, run under sanitizers: two more builds, minutes more),
+# WEFT_TOKENIZERS_DIR (a folder for each of other tokenizers).
 # Code for GPUs is compiled for those of this machine, or for Hopper where there is none: two architectures take twice as long, and
 # tests/run.sh -R kernels_compile_for_ampere compiles it for the other one.
 set -euo pipefail
@@ -19,6 +19,8 @@ if [ "${WEFT_SANITIZE:-0}" = 1 ]; then
   sanitized=ON
   cmake --preset asan -DWEFT_TRAIN=OFF -DWEFT_TESTS=ON
   cmake --build --preset asan -j "$jobs" --target attacks
+  cmake --preset tsan -DWEFT_TESTS=ON
+  cmake --build --preset tsan -j "$jobs" --target races
 fi
 architectures=$(jobs/gpu-architectures.sh)
 cmake --preset release -DWEFT_TESTS=ON -DWEFT_TEST_HOOKS=ON -DWEFT_SANITIZED_TESTS=$sanitized -DWEFT_QUICK_TESTS=ON \

@@ -1,11 +1,15 @@
 # The tests that attack run with what GCC's address and undefined-behaviour sanitizers watch. tests/run.sh builds the target
 # `attacks` in build/asan where WEFT_SANITIZE=1, and configures the ordinary build with WEFT_SANITIZED_TESTS=ON: its ctest then
 # runs them from there, and the ordinary build leaves them out, so that each is compiled and run once.
-option(WEFT_SANITIZED_TESTS "run the attacking tests of build/asan (target attacks, preset asan) in place of those of this build" OFF)
+option(WEFT_SANITIZED_TESTS "run the attacking tests of build/asan (target attacks, preset asan) in place of those of this build, and those of \
+build/tsan (target races) beside them" OFF)
 
 # Hostile bytes, damaged files, lost ranks: what others write is read, by threads that are hindered.
 set(attack_programs
   documents_test hostile_test inputs_test preprocess_differential_test preprocess_test rank_test ranks_test stream_test)
+# Ranks as threads with their watch, communicators and flight recorders: with what the thread sanitizer watches. They run in the
+# ordinary build, too, where times are those of a run.
+set(race_programs trainer_parallel_test)
 
 function(weft_add_sanitized_tests)
   if(NOT WEFT_DATA)
@@ -15,10 +19,18 @@ function(weft_add_sanitized_tests)
     add_executable(sanitizer_probe ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/sanitizer_probe.cpp)
     target_link_libraries(sanitizer_probe PRIVATE weft_options)
     add_custom_target(attacks DEPENDS sanitizer_probe ${attack_programs})
+    if(WEFT_TRAIN)
+      add_custom_target(races DEPENDS sanitizer_probe ${race_programs})
+    endif()
   elseif(WEFT_SANITIZED_TESTS)
-    set(sanitized "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/sanitized_test.sh;${CMAKE_SOURCE_DIR}/build/asan")
+    set(sanitized "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/sanitized_test.sh;${CMAKE_SOURCE_DIR}/build")
     foreach(program ${attack_programs})
-      weft_add_script_test(sanitized.${program} "${sanitized};tests/${program}" LABELS sanitized TIMEOUT 1800)
+      weft_add_script_test(sanitized.${program} "${sanitized}/asan;tests/${program}" LABELS sanitized TIMEOUT 1800)
     endforeach()
+    if(WEFT_TRAIN)
+      foreach(program ${race_programs})
+        weft_add_script_test(races.${program} "${sanitized}/tsan;tests/${program}" LABELS sanitized TIMEOUT 1800)
+      endforeach()
+    endif()
   endif()
 endfunction()
