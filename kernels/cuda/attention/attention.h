@@ -1,9 +1,10 @@
 // Flash attention on the GPU, never materialising the scores [Dao 2023, arXiv:2307.08691].
 //
 // The arguments are those of kernels/operations/attention.h, all 16-byte aligned. A type or D
-// without has_flash_attention() throws std::invalid_argument; D of 64, 96 and 128 are fastest. The tensor
-// cores multiply, with fp32 sums and softmax. Everything is enqueued on `stream`. Equal calls give
-// equal bits: no sum depends on the order in which blocks run. Failed launches throw DeviceLost.
+// without has_flash_attention() throws std::invalid_argument; D of 64, 96 and 128 are fastest. The
+// tensor cores multiply, with fp32 sums and softmax. Everything is enqueued on `stream`. Equal
+// calls give equal bits: no sum depends on the order in which blocks run. Failed launches throw
+// DeviceLost.
 #pragma once
 
 #include <cuda_runtime.h>
