@@ -27,7 +27,7 @@ bool print_if_to_come(int64_t iteration, std::optional<int64_t> last_trained);
 void add_source(Record& record, const std::optional<SourceMap>& sources, int64_t document_idx);
 // Adds iteration, rank, micro-batch and slot as far as they are known; in ~place for people.
 void add_place(Record& record, const SamplePlace& place);
-// Adds which tokens a piece has.
+// Adds which tokens a piece has; where they end in ~end_token for people.
 void add_tokens(Record& record, const SamplePart& part);
 
 // The source maps of datasets, each opened when it is asked for.
