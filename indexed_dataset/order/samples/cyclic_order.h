@@ -20,10 +20,6 @@
 
 namespace weft {
 
-// torch.randperm(n) on the CPU after manual_seed(seed), for n below 214,748,364; beyond it PyTorch
-// has another rule, and std::invalid_argument is thrown.
-std::vector<int32_t> torch_randperm(int64_t n, uint64_t seed);
-
 struct CyclicOptions {
   int64_t micro_batch_size = 1, data_parallel_size = 1;
   bool shards = true;  // false: --no-data-sharding

@@ -7,6 +7,8 @@
 #include <random>
 #include <stdexcept>
 
+#include "indexed_dataset/order/samples/torch_randperm.h"
+
 namespace weft {
 namespace {
 

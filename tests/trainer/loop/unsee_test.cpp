@@ -62,7 +62,7 @@ TEST_F(Unsee, LinesNameDocumentsOfTheRunsDatasets) {
 }
 
 TEST_F(Unsee, AFileThatNamesNoDocumentIsWrongUsage) {
-  for (const char* text : {"", "# none\n\n", R"({"grad_norm_z": 9, "samples": []})"}) {
+  for (const char* text : {"", "# none\n\n", R"({"lm_loss": 9, "samples": []})"}) {
     const std::string file = write(text);
     EXPECT_EQ(run(arguments("run", 12, {"--unsee", file})), 2) << text << output();
     EXPECT_THAT(output(), HasSubstr("--unsee " + file + ": it names no document"));
