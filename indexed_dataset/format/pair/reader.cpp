@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <limits>
-#include <ranges>
 #include <stdexcept>
 #include <system_error>
 #include <vector>
 
+#include "indexed_dataset/base/process/partition_point.h"
 #include "indexed_dataset/base/storage/free_space.h"
 
 namespace weft {
@@ -145,10 +145,9 @@ int64_t document_of_sequence(const IndexView& index, int64_t sequence_idx) {
       index.bound(sequence_idx) == sequence_idx && index.bound(sequence_idx + 1) > sequence_idx) {
     return sequence_idx;
   }
-  const auto numbers = std::views::iota(int64_t{0}, index.num_bounds);
-  const auto above = std::ranges::partition_point(
-      numbers, [&](int64_t document) { return index.bound(document) <= sequence_idx; });
-  return *above - 1;
+  return partition_point(0, index.num_bounds,
+                         [&](int64_t document) { return index.bound(document) <= sequence_idx; }) -
+         1;
 }
 
 int64_t SequenceLengths::first_misfit(int64_t begin, int64_t end) const {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <fstream>
-#include <ranges>
 
+#include "indexed_dataset/base/process/partition_point.h"
 #include "indexed_dataset/base/storage/little_endian.h"
 #include "indexed_dataset/format/pair/sources_layout.h"
 #include "indexed_dataset/format/soundness/problem_list.h"
@@ -63,10 +63,9 @@ std::string DatasetPlaces::documents_of_sequences(int64_t first, int64_t last) c
 std::string DatasetPlaces::in_bin(int64_t begin, int64_t end) const {
   // The last sequence that begins before or at `offset`.
   const auto sequence_at = [this](int64_t offset) {
-    const auto later = std::views::iota(int64_t{1}, index_->num_sequences);
-    return *std::ranges::partition_point(later, [&](int64_t i) {
-      return index_->offset_bytes(i) <= offset;
-    }) - 1;
+    return partition_point(1, index_->num_sequences,
+                           [&](int64_t i) { return index_->offset_bytes(i) <= offset; }) -
+           1;
   };
   if (index_->num_sequences == 0) return "no document lies there";
   return documents_of_sequences(sequence_at(begin), sequence_at(end - 1)) + " lie" +

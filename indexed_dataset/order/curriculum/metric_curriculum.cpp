@@ -7,9 +7,9 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <ranges>
 #include <stdexcept>
 
+#include "indexed_dataset/base/process/partition_point.h"
 #include "indexed_dataset/base/storage/lock_file.h"
 #include "indexed_dataset/base/storage/npy_file.h"
 #include "indexed_dataset/format/soundness/block_checksums.h"
@@ -41,9 +41,8 @@ struct OpenMetric {
       const int64_t parts = metric.schedule.max_difficulty;
       return difficulty >= parts ? samples.num_values() : samples.num_values() / parts * difficulty;
     }
-    const auto rows = std::views::iota(int64_t{0}, values->num_rows());
-    return samples.row_begin(*std::ranges::partition_point(
-        rows, [&](int64_t row) { return values->value(row) <= difficulty; }));
+    return samples.row_begin(partition_point(
+        0, values->num_rows(), [&](int64_t row) { return values->value(row) <= difficulty; }));
   }
 };
 

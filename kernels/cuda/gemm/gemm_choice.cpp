@@ -63,7 +63,7 @@ bool Gemm::is_faster(const std::string& key, const std::function<void()>& first,
     first();
     second();  // makes its own choices, and loads its kernels
     const std::vector<float> ms = timer_->in_turns_or_blocks({first, second}, 15);
-    known = ms[0] < ms[1] ? "1" : "0";
+    known.emplace(1, ms[0] < ms[1] ? '1' : '0');
     table_.add(key, *known);
   }
   return !known || *known == "1";
