@@ -92,6 +92,7 @@ std::vector<Suspects> RunLosses::standing_out(
       std::erase_if(suspects.batch.samples, [&](const JudgedSample& sample) {
         return !sample.stands_out(options.threshold);
       });
+      suspects.stand_out = true;  // by options.threshold, which may be less than kStandsOut
       const std::lock_guard lock(mutex);
       all.push_back(std::move(suspects));
     }

@@ -144,6 +144,13 @@ train reused --load resumed --train-iters 90 --override-lr-scheduler --overwrite
 spikes --run reused --threshold 1 --first 100 >reused.txt 2>messages.txt || fail "a folder that is used again" reused.txt messages.txt
 grep -q '^iteration \([1-6]\?[0-9]\|70\):' reused.txt && fail "iterations of the run before are told" reused.txt
 
+# An iteration that is told for its samples alone has one, however low the threshold.
+for threshold in 1 2 3; do
+  spikes --run checkpoints --threshold $threshold --first 100 >low.txt 2>messages.txt || fail "--threshold $threshold" low.txt messages.txt
+  awk '{ if (has_begun && !/^  sample /) is_bare = 1; has_begun = / does not jump/ } END { exit is_bare || has_begun }' low.txt ||
+    fail "--threshold $threshold: an iteration without a sample" low.txt
+done
+
 # Files that contradict each other, and damaged ones, are refused.
 cp -r checkpoints mixed && cp resumed/run_manifest.json mixed/
 if spikes --run mixed >mixed.txt 2>&1; then fail "a manifest of another run is taken" mixed.txt; fi
