@@ -215,8 +215,7 @@ class InspectSpikesCommand final : public Command {
     return samples;
   }
 
-  // A jump about which something cannot be known does not hide the others: code_ gets its exit
-  // code. Numbers that are not finite become null in JSON.
+  // Numbers that are not finite become null in JSON.
   Record record_of(const RunLosses& run, RunRecords& records, const Spike& spike) {
     const LoggedStep& step = spike.step;
     Record record = {
@@ -225,7 +224,7 @@ class InspectSpikesCommand final : public Command {
         {"usual_loss", spike.usual_loss},      {"loss_z", spike.loss_z},
         {"grad_norm", step.grad_norm},         {"usual_grad_norm", spike.usual_grad_norm},
         {"grad_norm_z", spike.grad_norm_z},    {"~run", options_.run_folder}};
-    try {
+    add_or_tell(record, [&] {
       const Suspects suspects = run.suspects_of(step.iteration, options_.spikes);
       Record samples = Record::array();
       // The documents of others are not named, as --unsee would mask all that are.
@@ -242,13 +241,22 @@ class InspectSpikesCommand final : public Command {
         record["~before"] = true;
       }
       record["samples"] = std::move(samples);
+    });
+    return record;
+  }
+
+  // Calls `add`, which adds the samples to the record of an iteration. What cannot be known about
+  // one iteration does not hide the others: code_ gets its exit code.
+  template <typename Add>
+  void add_or_tell(Record& record, Add add) {
+    try {
+      add();
     } catch (const LossesNotKept& error) {
       record["unknown"] = error.what();
     } catch (const std::exception& error) {
       code_ = exit_code_for(error);
       record["unknown"] = error.what();
     }
-    return record;
   }
 
   // Returns records of the samples that stand out by `least`, with their documents.
@@ -287,15 +295,16 @@ class InspectSpikesCommand final : public Command {
     for (int64_t i = 0; i < std::min(std::ssize(others), options_.first); ++i) {
       const Suspects& suspects = others[static_cast<size_t>(i)];
       const LoggedStep& step = *run.find_step(suspects.iteration);
-      print_record(options_.format,
-                   {{"iteration", step.iteration},
-                    {"jumps", false},
-                    {"first_sample", step.first_sample()},
-                    {"end_sample", step.consumed_samples},
-                    {"lm_loss", step.lm_loss},
-                    {"usual_loss", suspects.batch.usual_iteration_loss},
-                    {"samples", samples_in(records, suspects, options_.spikes.threshold)}},
-                   kIteration);
+      Record record = {{"iteration", step.iteration},
+                       {"jumps", false},
+                       {"first_sample", step.first_sample()},
+                       {"end_sample", step.consumed_samples},
+                       {"lm_loss", step.lm_loss},
+                       {"usual_loss", suspects.batch.usual_iteration_loss}};
+      add_or_tell(record, [&] {
+        record["samples"] = samples_in(records, suspects, options_.spikes.threshold);
+      });
+      print_record(options_.format, std::move(record), kIteration);
     }
   }
 

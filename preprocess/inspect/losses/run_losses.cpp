@@ -81,27 +81,38 @@ std::vector<Suspects> RunLosses::standing_out(
   constexpr size_t kBlock = 1024;
   std::vector<Suspects> all;
   std::mutex mutex;  // of what follows
-  const auto look = [&](size_t first, size_t last) {
+  const auto look = [&](size_t at) {
+    const int64_t iteration = steps_[at].iteration;
+    if (jumps.contains(iteration)) return;
+    Suspects suspects = suspects_of(iteration, options);
+    if (suspects.is_unstable || suspects.iteration != iteration ||
+        suspects.batch.num_standing_out(options.threshold) == 0)
+      return;
+    std::erase_if(suspects.batch.samples, [&](const JudgedSample& sample) {
+      return !sample.stands_out(options.threshold);
+    });
+    suspects.stand_out = true;  // by options.threshold, which may be less than kStandsOut
+    const std::lock_guard lock(mutex);
+    all.push_back(std::move(suspects));
+  };
+  // The first error of a block is told. One iteration that cannot be judged does not hide others.
+  const auto look_at_block = [&](size_t first, size_t last) {
+    std::exception_ptr first_error;
     for (const size_t at : find_candidates(steps_, first, last, options.threshold, *losses_)) {
-      const int64_t iteration = steps_[at].iteration;
-      if (jumps.contains(iteration)) continue;
-      Suspects suspects = suspects_of(iteration, options);
-      if (suspects.is_unstable || suspects.iteration != iteration ||
-          suspects.batch.num_standing_out(options.threshold) == 0)
-        continue;
-      std::erase_if(suspects.batch.samples, [&](const JudgedSample& sample) {
-        return !sample.stands_out(options.threshold);
-      });
-      suspects.stand_out = true;  // by options.threshold, which may be less than kStandsOut
-      const std::lock_guard lock(mutex);
-      all.push_back(std::move(suspects));
+      try {
+        look(at);
+      } catch (const LossesNotKept&) {  // a run may keep those of some of its parts only
+      } catch (const std::exception&) {
+        if (!first_error) first_error = std::current_exception();
+      }
     }
+    if (first_error) std::rethrow_exception(first_error);
   };
   const auto num_blocks = static_cast<int64_t>((steps_.size() + kBlock - 1) / kBlock);
   parallel_for(num_blocks, num_threads, [&](int64_t block) {
     const size_t first = static_cast<size_t>(block) * kBlock;
     try {
-      look(first, std::min(first + kBlock, steps_.size()));
+      look_at_block(first, std::min(first + kBlock, steps_.size()));
     } catch (const std::exception& error) {
       const std::lock_guard lock(mutex);
       on_error(error);

@@ -145,11 +145,20 @@ spikes --run reused --threshold 1 --first 100 >reused.txt 2>messages.txt || fail
 grep -q '^iteration \([1-6]\?[0-9]\|70\):' reused.txt && fail "iterations of the run before are told" reused.txt
 
 # An iteration that is told for its samples alone has one, however low the threshold.
-for threshold in 1 2 3; do
-  spikes --run checkpoints --threshold $threshold --first 100 >low.txt 2>messages.txt || fail "--threshold $threshold" low.txt messages.txt
-  awk '{ if (has_begun && !/^  sample /) is_bare = 1; has_begun = / does not jump/ } END { exit is_bare || has_begun }' low.txt ||
-    fail "--threshold $threshold: an iteration without a sample" low.txt
+for run in checkpoints resumed; do
+  for threshold in 3 2 1; do
+    spikes --run $run --threshold $threshold --first 100 >low.txt 2>messages.txt || fail "--threshold $threshold" low.txt messages.txt
+    awk '{ if (has_begun && !/^  sample /) is_bare = 1; has_begun = / does not jump/ } END { exit is_bare || has_begun }' low.txt ||
+      fail "--threshold $threshold: an iteration without a sample" low.txt
+  done
 done
+# Without the dataset all of them are told, and that their samples are not known.
+mv my_text_document.idx kept.idx
+code=0; spikes --run resumed --threshold 1 --first 100 >unread.txt 2>messages.txt || code=$?
+mv kept.idx my_text_document.idx
+[ $code = 4 ] || fail "the dataset is not there (exit $code)" messages.txt
+diff <(grep '^iteration' low.txt) <(grep '^iteration' unread.txt) >&2 || fail "iterations are missing without the dataset" unread.txt
+grep -q '^  its samples are not told: ' unread.txt || fail "nothing says that the samples are not known" unread.txt
 
 # Files that contradict each other, and damaged ones, are refused.
 cp -r checkpoints mixed && cp resumed/run_manifest.json mixed/
