@@ -25,16 +25,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// True if the .bin that has its name without an .idx is that of a merge that was killed while it
-// gave names. The .bin of a run may stand there, too.
-bool is_bin_of_killed_merge(const MergeConfig& config, const MergeFolder& folder,
-                            const std::function<void()>& check) {
+// True if the .bin that has its name without an .idx is that of a merge of the same parts that was
+// killed while it gave names. The .bin of a run, or of other parts, may stand there, too.
+bool is_bin_of_killed_merge(const MergeConfig& config, const std::string& manifest,
+                            const MergeFolder& folder, const std::function<void()>& check) {
   const auto find = [&](const std::string& suffix) {
     const fs::path part = folder.file(suffix);
     return fs::exists(part) ? part : fs::path(config.output_prefix.string() + suffix);
   };
   // The .bin is the first that gets its name, and the .idx the last.
   if (fs::exists(folder.file(".bin")) || !fs::exists(folder.file(".idx"))) return false;
+  if (!difference_from_merged(find(".manifest.json"), manifest).empty()) return false;
   try {
     const auto written = read_block_checksums(find(".checksums"));
     if (!written) return false;
@@ -60,7 +61,7 @@ bool is_there_already(const MergeConfig& config, const std::string& manifest,
   if (config.overwrite) return false;
   if (!fs::exists(index)) {
     if (!fs::exists(bin)) return false;
-    if (is_bin_of_killed_merge(config, folder, check)) {
+    if (is_bin_of_killed_merge(config, manifest, folder, check)) {
       // It is made anew. Left there, it would stand without its merge's files after another kill.
       remove_file(bin);
       return false;

@@ -309,6 +309,33 @@ TEST(Merge, ADatasetOfPartsThatWereMadeAnewIsNotThereAlready) {
   EXPECT_THROW(merge_again(), std::invalid_argument);
 }
 
+// The same parts make it anew; others do not replace it unasked.
+TEST(Merge, TheBinOfAKilledMergeIsReplacedByOneOfTheSamePartsOnly) {
+  const TemporaryFolder folder;
+  const fs::path a = folder.path() / "a", b = folder.path() / "b", p = folder.path() / "p";
+  write_documents(a, {{1, 2}, {3}});
+  write_documents(b, {{4}});
+  const auto merge_unasked = [&](const std::vector<fs::path>& parts) {
+    MergeConfig config;
+    config.prefixes = parts;
+    config.output_prefix = p;
+    return merge_datasets(config, [] {}).num_documents;
+  };
+  merge_unasked({a, b});
+  const std::string bin = with_suffix(p, ".bin");
+  // As after a kill once the .bin had its name.
+  const fs::path begun = p.string() + ".merge";
+  fs::create_directory(begun);
+  write_file_atomically(begun / "weft-data.merge", "");
+  for (const char* suffix : {".idx", ".checksums", ".manifest.json"})
+    fs::rename(p.string() + suffix, begun / (std::string("merged") + suffix));
+  EXPECT_THROW(merge_unasked({b}), std::invalid_argument);
+  EXPECT_EQ(with_suffix(p, ".bin"), bin);
+  EXPECT_EQ(merge_unasked({a, b}), 3);
+  EXPECT_EQ(with_suffix(p, ".bin"), bin);
+  EXPECT_FALSE(fs::exists(begun));
+}
+
 TEST(Merge, ADamagedPartEndsIt) {
   const TemporaryFolder folder;
   const fs::path a = folder.path() / "a", b = folder.path() / "b", out = folder.path() / "out";
