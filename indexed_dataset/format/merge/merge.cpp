@@ -105,7 +105,8 @@ MergeReport merge_datasets(const MergeConfig& config, const std::function<void()
   MergeReport report;
   check_shards(pairs);
   const auto sources = SourcesMerge::open(pairs, report.notes);
-  const auto [manifest, notes] = merged_manifest(pairs, config.program_version, config.options);
+  const auto [manifest, notes] =
+      merged_manifest(pairs, config.program_version, config.options, config.num_threads, check);
   report.notes.insert(report.notes.end(), notes.begin(), notes.end());
   report.num_documents = pairs.num_documents();
   report.num_tokens = pairs.num_tokens();

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <stdexcept>
 
 #include "indexed_dataset/base/process/json_integer.h"
+#include "indexed_dataset/base/process/parallel_for.h"
 #include "indexed_dataset/base/process/parse_json.h"
 #include "indexed_dataset/base/storage/file_io.h"
 #include "indexed_dataset/format/sidecars/dataset_manifest.h"
@@ -108,16 +110,45 @@ class MergedInputs {
   std::string names_;
 };
 
-// A hash of the part's .idx, and of its .checksums where it has them: a part that was made anew has
-// another one. (Times of change would depend on the clocks of two computers.)
-std::string content_hash(const DatasetReader& reader) {
+std::string hash_text(uint64_t hash) { return fmt::format("{:016x}", hash); }
+
+// A hash of a part's .bin, by blocks, which threads share.
+std::string hash_bin(std::span<const std::byte> bin, int num_threads,
+                     const std::function<void()>& check) {
+  constexpr auto kBlockBytes = static_cast<size_t>(kChecksumBlockBytes);
+  std::vector<uint64_t> blocks((bin.size() + kBlockBytes - 1) / kBlockBytes);
+  parallel_for(std::ssize(blocks), num_threads, [&](int64_t i) {
+    check();
+    const size_t begin = static_cast<size_t>(i) * kBlockBytes;
+    const auto block = bin.subspan(begin, std::min(kBlockBytes, bin.size() - begin));
+    blocks[static_cast<size_t>(i)] = XXH3_64bits(block.data(), block.size());
+  });
+  return hash_text(XXH3_64bits(blocks.data(), blocks.size() * sizeof(uint64_t)));
+}
+
+// Adds hashes by which a part that was made anew is another one: that of its .idx and .checksums,
+// and where there are none, as beside Megatron's, that of its .bin. (Times of change would depend
+// on the clocks of two computers.)
+void add_hashes(Json& part, const DatasetReader& reader, int num_threads,
+                const std::function<void()>& check) {
   const auto idx = reader.idx_bytes();
   uint64_t hash = XXH3_64bits(idx.data(), idx.size());
-  if (const auto path = checksums_path(reader.prefix()); std::filesystem::exists(path)) {
+  const auto path = checksums_path(reader.prefix());
+  const bool has_checksums = std::filesystem::exists(path);
+  if (has_checksums) {
     const std::string checksums = read_file(path);
     hash = XXH3_64bits_withSeed(checksums.data(), checksums.size(), hash);
   }
-  return fmt::format("{:016x}", hash);
+  part["xxh3"] = hash_text(hash);
+  if (!has_checksums) part["bin_xxh3"] = hash_bin(reader.bin_bytes(), num_threads, check);
+}
+
+// True if these differ by hashes alone that a merge of another version did not write.
+bool lacks_hashes(const Json& before, Json after) {
+  for (const char* name : {"xxh3", "bin_xxh3"}) {
+    if (!before.contains(name)) after.erase(name);
+  }
+  return before == after;
 }
 
 // The token that ends the documents of all parts.
@@ -150,7 +181,8 @@ class CommonEnd {
 }  // namespace
 
 MergedManifest merged_manifest(const PairMerge& pairs, const std::string& version,
-                               const std::vector<std::pair<std::string, std::string>>& options) {
+                               const std::vector<std::pair<std::string, std::string>>& options,
+                               int num_threads, const std::function<void()>& check) {
   Json parts = Json::array(), counts = Json::object();
   bool all_have_counts = true;
   // The vocabulary of the first part that names one; the others must name the same.
@@ -162,8 +194,8 @@ MergedManifest merged_manifest(const PairMerge& pairs, const std::string& versio
     const std::filesystem::path& prefix = part.reader.prefix();
     parts.push_back({{"prefix", std::filesystem::absolute(prefix).string()},
                      {"documents", part.num_documents},
-                     {"tokens", part.reader.num_tokens()},
-                     {"xxh3", content_hash(part.reader)}});
+                     {"tokens", part.reader.num_tokens()}});
+    add_hashes(parts.back(), part.reader, num_threads, check);
     const auto manifest = read_dataset_manifest(prefix);
     inputs.add(manifest ? &*manifest : nullptr);
     if (part.reader.num_tokens() > 0)
@@ -232,6 +264,10 @@ std::string difference_from_merged(const std::filesystem::path& path, const std:
   for (size_t i = 0; i < std::min(before.size(), after.size()); ++i) {
     if (before[i] == after[i]) continue;
     const std::string was = prefix_of(before[i]), is = prefix_of(after[i]);
+    if (was == is && lacks_hashes(before[i], after[i])) {
+      return "whose manifest is of another version of weft-data and does not tell what part " + is +
+             " held";
+    }
     if (was == is) return "made when part " + is + " was another one";
     return fmt::format("made of other parts (part {}: was {}, is {})", i + 1, was, is);
   }

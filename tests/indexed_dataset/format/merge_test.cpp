@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "indexed_dataset/base/process/exit_code.h"
@@ -293,7 +294,13 @@ TEST(Merge, ADatasetOfPartsThatWereMadeAnewIsNotThereAlready) {
   fs::last_write_time(a.string() + ".idx",
                       fs::file_time_type::clock::now() - std::chrono::hours(1));
   EXPECT_THROW(merge_again(), std::invalid_argument);
-  // The same lengths with other tokens: the checksums tell.
+  // The same lengths with other tokens: the tokens tell where there are no checksums, as beside
+  // Megatron's.
+  write_documents(a, {{1, 2}, {4}});
+  EXPECT_THROW(merge_again(), std::invalid_argument);
+  write_documents(a, {{1, 2}, {3}});
+  EXPECT_TRUE(merge_again());
+  // Else the checksums.
   fs::remove(p.string() + ".idx");
   fs::remove(p.string() + ".bin");
   const auto with_checksums = [&](const std::vector<Document>& documents) {
@@ -307,6 +314,29 @@ TEST(Merge, ADatasetOfPartsThatWereMadeAnewIsNotThereAlready) {
   EXPECT_TRUE(merge_again());
   with_checksums({{1}, {2, 4}});
   EXPECT_THROW(merge_again(), std::invalid_argument);
+}
+
+// Manifests of older versions have no hash of the .bin, and even older ones none at all.
+TEST(Merge, AManifestOfAnotherVersionDoesNotSayThatAPartWasAnotherOne) {
+  const TemporaryFolder folder;
+  const fs::path a = folder.path() / "a", p = folder.path() / "p";
+  write_documents(a, {{1, 2}, {3}});
+  merge(p, {a});
+  MergeConfig config;
+  config.prefixes = {a};
+  config.output_prefix = p;
+  for (const char* name : {"bin_xxh3", "xxh3"}) {
+    auto json = nlohmann::ordered_json::parse(with_suffix(p, ".manifest.json"));
+    ASSERT_EQ(json["parts"][0].erase(name), 1u);
+    write_file_atomically(dataset_manifest_path(p), json.dump());
+    try {
+      merge_datasets(config, [] {});
+      FAIL() << name;
+    } catch (const std::invalid_argument& error) {
+      EXPECT_THAT(error.what(), HasSubstr("manifest is of another version"));
+      EXPECT_THAT(error.what(), HasSubstr("give --overwrite"));
+    }
+  }
 }
 
 // The same parts make it anew; others do not replace it unasked.
@@ -519,7 +549,7 @@ TEST_F(FailingMerge, StopsWhenAsked) {
   config.output_prefix = p_;
   config.num_threads = 2;
   config.overwrite = true;
-  for (int n = 0; n < 5; ++n) {
+  for (int n = 0; n < 7; ++n) {
     std::atomic<int> calls{0};
     EXPECT_THROW(merge_datasets(config,
                                 [&] {
