@@ -14,6 +14,7 @@
 #include "indexed_dataset/format/merge/merge_pairs.h"
 #include "indexed_dataset/format/merge/merge_sources.h"
 #include "indexed_dataset/format/merge/shard_check.h"
+#include "indexed_dataset/format/pair/dataset_files.h"
 #include "indexed_dataset/format/sidecars/dataset_locks.h"
 #include "indexed_dataset/format/sidecars/dataset_manifest.h"
 #include "indexed_dataset/format/sidecars/output_conflicts.h"
@@ -24,6 +25,23 @@ namespace weft {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Throws std::invalid_argument if an input lies in the folder, from which the merge removes what a
+// killed one has left.
+void check_holds_no_input(const MergeFolder& folder, const std::vector<fs::path>& inputs) {
+  for (const char* suffix : kDatasetSuffixes) {
+    const fs::path file = folder.file(suffix);
+    if (!fs::exists(file)) continue;
+    for (const fs::path& input : inputs) {
+      std::error_code ignored;
+      if (!fs::equivalent(file, input, ignored)) continue;
+      throw std::invalid_argument(
+          "the input '" + input.string() +
+          "' is a file that a merge to this output has left and that this "
+          "one would remove; move it away, or give another --output-prefix");
+    }
+  }
+}
 
 // True if the .bin that has its name without an .idx is that of a merge of the same parts that was
 // killed while it gave names. The .bin of a run, or of other parts, may stand there, too.
@@ -111,6 +129,7 @@ MergeReport merge_datasets(const MergeConfig& config, const std::function<void()
   report.num_documents = pairs.num_documents();
   report.num_tokens = pairs.num_tokens();
   MergeFolder folder(config.output_prefix);
+  check_holds_no_input(folder, inputs);
   report.was_there = is_there_already(config, manifest, folder, check);
   if (report.was_there) {
     folder.remove();  // of a merge that was killed when all was done

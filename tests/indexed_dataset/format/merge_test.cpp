@@ -201,6 +201,18 @@ TEST(Merge, RefusesWhatDoesNotFit) {
   EXPECT_FALSE(fs::exists(folder.path() / "q.merge"));
 }
 
+TEST(Merge, RefusesAPartInTheFolderThatItWouldEmpty) {
+  const TemporaryFolder folder;
+  const fs::path a = folder.path() / "a", p = folder.path() / "p", begun = p.string() + ".merge";
+  write_documents(a, {{1, 2}, {3}});
+  fs::create_directory(begun);
+  write_file_atomically(begun / "weft-data.merge", "");
+  write_documents(begun / "merged", {{4}});
+  EXPECT_THAT(merge_error<std::invalid_argument>(p, {a, begun / "merged"}),
+              HasSubstr("that this one would remove"));
+  EXPECT_THAT(verify_dataset(begun / "merged"), IsEmpty());
+}
+
 TEST(Merge, RefusesPartsOfDifferentVocabularies) {
   const TemporaryFolder folder;
   const auto part = [&](const std::string& name, const std::string& sha256) {
