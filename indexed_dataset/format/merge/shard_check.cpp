@@ -48,7 +48,8 @@ std::string difference(const ShardRun& a, const ShardRun& b) {
     if (a.inputs[i][0] != b.inputs[i][0]) return "";
     if (a.inputs[i][1] == b.inputs[i][1] || !text.empty()) continue;
     text = fmt::format(
-        "of two versions of {} ('{}' and '{}'): documents would be missing and others come twice",
+        "of two versions of {} ('{}' and '{}'): documents may be missing and others come twice, "
+        "unless these are copies of one file",
         a.inputs[i][0].get<std::string>(), a.inputs[i][1].get<std::string>(),
         b.inputs[i][1].get<std::string>());
   }
@@ -68,7 +69,8 @@ std::vector<ShardRun> runs_of(const PairMerge& pairs) {
     if (!manifest || !parse_shard(manifest->option("shard"), index, own.count) || own.count == 1)
       continue;
     own.options = manifest->json.value("run_options", Json::object());
-    if (own.options.is_object()) own.options.erase("--shard");
+    if (!own.options.is_object()) own.options = Json::object();  // that of a strange manifest
+    own.options.erase("--shard");
     own.inputs = inputs_of(manifest->json);
     auto run = std::find_if(runs.begin(), runs.end(), [&](const ShardRun& other) {
       return other.count == own.count && other.options == own.options && other.inputs == own.inputs;

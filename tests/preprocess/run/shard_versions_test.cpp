@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
+#include "indexed_dataset/base/storage/file_io.h"
 #include "indexed_dataset/format/merge/merge.h"
 #include "indexed_dataset/format/sidecars/dataset_manifest.h"
 #include "preprocess/run/run_manifest.h"
@@ -101,6 +104,16 @@ TEST_F(ShardVersions, ThatAreMissingOrThereTwiceAreRefused) {
   EXPECT_THAT(error_of_merge({first}), HasSubstr("one of 2 shards, of which 1/2 is missing"));
   EXPECT_THAT(error_of_merge({second}), HasSubstr("one of 2 shards, of which 0/2 is missing"));
   EXPECT_THAT(error_of_merge({first, second, first}), HasSubstr("shard 0/2 is there twice"));
+}
+
+TEST_F(ShardVersions, WhoseOptionsAreNoneAreOfAnotherRun) {
+  write_input(lines_of_digits(1, 40'000));
+  const std::string first = shard("a", 0), second = shard("a", 1);
+  auto manifest = nlohmann::ordered_json::parse(read_file(dataset_manifest_path(second)));
+  manifest["run_options"] = 7;
+  write_file_atomically(dataset_manifest_path(second), manifest.dump());
+  EXPECT_THAT(error_of_merge({first, second}), HasSubstr("other options"));
+  EXPECT_THAT(error_of_merge({second, first}), HasSubstr("other options"));
 }
 
 TEST_F(ShardVersions, OfOtherOptionsAreRefused) {
