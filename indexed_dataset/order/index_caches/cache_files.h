@@ -35,8 +35,10 @@ void create_cache_folder(const std::filesystem::path& folder);
 template <typename Map>
 auto find_of_megatron(const std::filesystem::path& array, const std::filesystem::path& stamp,
                       const std::string& what, Map map) -> std::optional<decltype(map())> {
+  // The lock is looked for first: a writer gives the stamp its name before it removes the lock, so
+  // that one which ends between the two looks has left a stamp.
   const auto is_of_weft = [&] {
-    return std::filesystem::exists(stamp) || std::filesystem::exists(stamp.string() + ".lock");
+    return std::filesystem::exists(stamp.string() + ".lock") || std::filesystem::exists(stamp);
   };
   if (!std::filesystem::exists(array) || is_of_weft()) return std::nullopt;
   try {
