@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <stdexcept>
+#include <system_error>
 #include <utility>
 
 namespace weft {
@@ -59,10 +61,25 @@ DatasetTargetSizes target_sizes(const SampleOrder& order, Split split) {
   return sizes;
 }
 
+// Says that Megatron's index caches with a lock are not shown, and names one lock in the folder; ""
+// without any. A writer that was killed leaves its lock.
+std::string note_on_locks(const std::filesystem::path& folder) {
+  std::string first;
+  std::error_code no_folder;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, no_folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name.ends_with("weft.json.lock") && (first.empty() || name < first)) first = name;
+  }
+  if (first.empty()) return "";
+  return "index caches of Megatron with a lock, as " + (folder / first).string() +
+         ", are not shown: if no run writes there, remove *.lock from the folder";
+}
+
 // Says whether index caches are shown, or what the arguments say. A run of Megatron has left the
 // caches of all its indexes: throws std::runtime_error where only some are there, as the arguments
 // or the order are then not those of the run. Caches of Weft's own are what the arguments say.
-std::vector<std::string> notes_on_caches(const std::vector<IndexReport>& reports) {
+std::vector<std::string> notes_on_caches(const std::vector<IndexReport>& reports,
+                                         const std::filesystem::path& folder) {
   const IndexReport* missing = nullptr;
   bool has_megatrons = false, has_cached = false;
   for (const IndexReport& report : reports) {
@@ -72,6 +89,7 @@ std::vector<std::string> notes_on_caches(const std::vector<IndexReport>& reports
     if (!report.was_cached && !missing) missing = &report;
   }
   if (!missing) return {"the indexes are mapped from caches"};
+  const std::string locks = note_on_locks(folder);
   if (has_megatrons) {
     throw std::runtime_error(
         "there are index caches of Megatron, but none of " + missing->name + " for " +
@@ -79,17 +97,22 @@ std::vector<std::string> notes_on_caches(const std::vector<IndexReport>& reports
         ": these arguments and this --sample-order are not those of a run that left the caches "
         "(blends of Megatron-Core have other sizes from 0.11 on, core, than before it, "
         "core-0.10). If the run left none, move the caches of other runs away, and the indexes are "
-        "built from the arguments");
+        "built from the arguments" +
+        (locks.empty() ? "" : "; " + locks));
   }
+  std::vector<std::string> notes;
   if (has_cached) {
-    return {
+    notes.push_back(
         "some indexes are mapped from caches that weft-data has built, and the others are built "
-        "from the arguments"};
+        "from the arguments");
+  } else {
+    notes.push_back(
+        "no index cache was found: the indexes are built from the arguments (caches are looked for "
+        "in --data-cache-path, by the names that follow from the arguments; names of Megatron-Core "
+        "tell its tokenizer, too, which --dataset-description says)");
   }
-  return {
-      "no index cache was found: the indexes are built from the arguments (caches are looked for "
-      "in --data-cache-path, by the names that follow from the arguments; names of Megatron-Core "
-      "tell its tokenizer, too, which --dataset-description says)"};
+  if (!locks.empty()) notes.push_back(locks);
+  return notes;
 }
 
 int64_t& samples_of(DatasetTargetSizes& sizes, Split split) {
@@ -251,7 +274,8 @@ GroupSamples build_group(const SampleOrder& order, Split split, const std::strin
   own.blends.blends[static_cast<size_t>(split)] = {find_group(order.blends, split, group)};
   TrainingDatasets datasets = build_training_datasets(own, sizes);
   GroupSamples built;
-  if (order.takes_megatron_caches) built.notes = notes_on_caches(datasets.reports);
+  if (order.takes_megatron_caches)
+    built.notes = notes_on_caches(datasets.reports, order.cache_path);
   if (datasets.train) built.samples = std::move(*datasets.train);
   for (auto* groups : {&datasets.valid, &datasets.test}) {
     if (!built.samples && !groups->empty()) built.samples = std::move(groups->front().dataset);

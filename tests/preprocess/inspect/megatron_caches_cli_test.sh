@@ -96,6 +96,12 @@ show "no index cache was found" begun.args >/dev/null
 expect 0 '' "$data" index --data-path $blend --data-cache-path begun $args
 for stamp in begun/*weft.json; do mv "$stamp" "$stamp.lock"; done
 show "no index cache was found" begun.args >/dev/null
+grep -q 'with a lock, as begun/.*weft\.json\.lock, are not shown' out.log || { cat out.log; fail "the lock is not named"; }
+# A lock beside caches that are shown hides nothing.
+rm begun/*.lock
+touch begun/another-weft.json.lock
+show "the indexes are mapped from caches" begun.args >/dev/null
+grep -q 'with a lock' out.log && fail "a lock of another index is named"
 rm -r begun
 
 # A shuffle index of Megatron's that has a sample twice is refused.
