@@ -38,18 +38,20 @@ class PartFile final : public FetchSink {
         was_continued_(state_.num_bytes > 0),
         fetch_(url_, request.fetch, {state_.num_bytes, ByteRange::kEndless}, state_.identity,
                *this) {
-    // The state says whose the part is, so it comes first; one of no bytes continues nothing.
-    if (!was_continued_)
-      write_file_atomically(state_file_, to_json({.url = state_.url, .identity = {}}));
-    file_ = OutputFile(part_, /*keep=*/was_continued_);
+    try {
+      // The state says whose the part is, so it comes first; one of no bytes continues nothing.
+      if (!was_continued_)
+        write_file_atomically(state_file_, to_json({.url = state_.url, .identity = {}}));
+      file_ = OutputFile(part_, /*keep=*/was_continued_);
+    } catch (...) {  // the destructor does not run
+      remove_useless();
+      throw;
+    }
   }
 
-  // A part that nothing can be continued with is of no use to the next call.
   ~PartFile() {
     if (saving_.valid()) saving_.wait();
-    if (state_.num_bytes > 0) return;
-    std::error_code ignored;
-    for (const auto& file : {part_, state_file_}) std::filesystem::remove(file, ignored);
+    remove_useless();
   }
   PartFile(const PartFile&) = delete;
 
@@ -125,6 +127,14 @@ class PartFile final : public FetchSink {
   }
 
  private:
+  // A part that nothing can be continued with is of no use to the next call. Its state alone would
+  // make that call take any file of the part's name for ours.
+  void remove_useless() const noexcept {
+    if (state_.num_bytes > 0) return;
+    std::error_code ignored;
+    for (const auto& file : {part_, state_file_}) std::filesystem::remove(file, ignored);
+  }
+
   int64_t size_bytes() const { return state_.identity.size_bytes; }
   bool can_be_continued() const {
     return !state_.identity.validator().empty() && fetch_.first_missing() > 0;

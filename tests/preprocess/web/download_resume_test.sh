@@ -66,6 +66,8 @@ for ((n = 1; ; ++n)); do
   if [ -e fault ]; then cmp whole fault || fail "call $n failed: a wrong file"; fi
   [ $code = 0 ] && break
   [ $code = 4 ] || { cat log_of_fault >&2; fail "call $n failed: exit $code"; }
+  # A state without its part would make any file of the part's name one of ours.
+  [ -e fault ] || [ ! -e fault.part.json ] || [ -e fault.part ] || fail "call $n failed: a state without its part is left"
   if ((n % 5 == 0)); then
     expect 0 '' "$data" download "$at/plain" --output fault --allow-http --overwrite
     is_whole fault
