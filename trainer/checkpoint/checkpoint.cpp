@@ -145,11 +145,11 @@ void save_checkpoint(const fs::path& dir, const CheckpointInfo& info,
 
 void remove_old_checkpoints(const fs::path& dir, int64_t iteration, int64_t keep_last,
                             std::optional<int64_t> keep_every, std::set<int64_t>& complete) {
-  const auto is_complete = [&](int64_t stored) {
-    if (complete.contains(stored)) return true;
-    const bool has_problem = !problem_of_checkpoint(dir, stored).empty();
-    if (!has_problem) complete.insert(stored);
-    return !has_problem;
+  const auto completeness_of = [&](int64_t stored) {
+    if (complete.contains(stored)) return Completeness::kWhole;
+    const Completeness found = completeness_of_checkpoint(dir, stored);
+    if (found == Completeness::kWhole) complete.insert(stored);
+    return found;
   };
   int64_t num_kept = 0;
   for (const int64_t stored : stored_iterations(dir)) {  // newest first
@@ -157,11 +157,15 @@ void remove_old_checkpoints(const fs::path& dir, int64_t iteration, int64_t keep
     if (stored > iteration) continue;
     const fs::path folder = checkpoint_folder(dir, stored);
     if (!fs::exists(manifest_path(folder))) continue;  // no checkpoint of ours
-    if (num_kept < keep_last && is_complete(stored)) {
+    const bool is_multiple = keep_every && stored % *keep_every == 0;
+    if (num_kept >= keep_last && is_multiple) continue;
+    const Completeness completeness = completeness_of(stored);
+    if (completeness == Completeness::kUnknown) continue;
+    if (num_kept < keep_last && completeness == Completeness::kWhole) {
       ++num_kept;
       continue;
     }
-    if (keep_every && stored % *keep_every == 0) continue;
+    if (is_multiple) continue;
     // A kill underway leaves a folder that remove_leftovers() knows.
     complete.erase(stored);
     const fs::path removed = part_folder(dir, stored);

@@ -71,8 +71,9 @@ void abandon_rank_file(const std::filesystem::path& dir, int64_t iteration, Host
 
 // Removes the checkpoints before `iteration` but the newest, so that `keep_last` with it remain,
 // and but those of iterations that are multiples of `keep_every`. Folders that hold no checkpoint
-// of ours stay. A damaged one is not among those that remain; `complete` remembers which were found
-// complete, so that the files of all ranks are opened once and not at each save.
+// of ours stay, and so do checkpoints that this version cannot judge, such as another version's;
+// they are not counted. A torn one is not among those that remain; `complete` remembers which were
+// found complete, so that the files of all ranks are opened once and not at each save.
 void remove_old_checkpoints(const std::filesystem::path& dir, int64_t iteration, int64_t keep_last,
                             std::optional<int64_t> keep_every, std::set<int64_t>& complete);
 

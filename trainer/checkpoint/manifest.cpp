@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <stdexcept>
+#include <system_error>
 
 #include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/process/json_integer.h"
@@ -230,6 +231,13 @@ Json to_json(const std::vector<StoredPiece>& pieces) {
   return array;
 }
 
+// Throws what SafetensorsFile throws for one that is missing or not whole.
+void open_files(const Manifest& manifest, const fs::path& folder) {
+  std::set<std::string> files;
+  for (const StoredPiece& stored : manifest.pieces) files.insert(stored.file);
+  for (const std::string& file : files) SafetensorsFile(folder / file);
+}
+
 }  // namespace
 
 std::string pieces_to_text(const std::vector<StoredPiece>& pieces) {
@@ -295,13 +303,32 @@ Manifest manifest_of(const fs::path& dir, int64_t iteration) {
 
 std::string problem_of_checkpoint(const fs::path& dir, int64_t iteration) {
   try {
-    std::set<std::string> files;
-    for (const StoredPiece& stored : manifest_of(dir, iteration).pieces) files.insert(stored.file);
-    for (const std::string& file : files) SafetensorsFile(checkpoint_folder(dir, iteration) / file);
+    open_files(manifest_of(dir, iteration), checkpoint_folder(dir, iteration));
   } catch (const std::runtime_error& error) {  // std::system_error is one
     return error.what();
   }
   return "";
+}
+
+Completeness completeness_of_checkpoint(const fs::path& dir, int64_t iteration) {
+  Manifest manifest;
+  try {
+    manifest = manifest_of(dir, iteration);
+  } catch (const ChecksumMismatch&) {
+    return Completeness::kTorn;
+  } catch (const std::runtime_error&) {
+    return Completeness::kUnknown;
+  }
+  try {
+    open_files(manifest, checkpoint_folder(dir, iteration));
+  } catch (const std::system_error& error) {
+    // A disk or a server that fails for a moment proves nothing.
+    return error.code() == std::errc::no_such_file_or_directory ? Completeness::kTorn
+                                                                : Completeness::kUnknown;
+  } catch (const std::runtime_error&) {
+    return Completeness::kTorn;
+  }
+  return Completeness::kWhole;
 }
 
 }  // namespace weft

@@ -45,4 +45,11 @@ Manifest manifest_of(const std::filesystem::path& dir, int64_t iteration);
 // checksums of the tensors are verified when these are loaded.
 std::string problem_of_checkpoint(const std::filesystem::path& dir, int64_t iteration);
 
+// Tells a checkpoint that has lost something since it was written from one that cannot be judged.
+//   kWhole      problem_of_checkpoint() finds nothing
+//   kTorn       a file is missing or cut short, or the manifest's checksum is wrong
+//   kUnknown    the manifest is another version's or another program's, or cannot be read
+enum class Completeness { kWhole, kTorn, kUnknown };
+Completeness completeness_of_checkpoint(const std::filesystem::path& dir, int64_t iteration);
+
 }  // namespace weft

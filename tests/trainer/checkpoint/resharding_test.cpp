@@ -5,12 +5,16 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <functional>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "indexed_dataset/base/storage/file_io.h"
+#include "indexed_dataset/run_record/manifest_checksum.h"
 #include "tests/trainer/ranks/thread_ranks.h"
 #include "trainer/checkpoint/checkpoint.h"
+#include "trainer/checkpoint/manifest.h"
 #include "trainer/model_tool/compare_checkpoints.h"
 
 namespace weft {
@@ -296,6 +300,40 @@ TEST_F(Resharding, OldCheckpointsGoButTheNewestAndTheMultiples) {
   EXPECT_THAT(complete, testing::ElementsAre(9));
   EXPECT_THAT(stored_iterations(dir_), testing::ElementsAre(9, 1));
   EXPECT_TRUE(fs::exists(dir_ / "iter_0000002.mine"));
+}
+
+// Replaces a piece of a manifest, and its checksum so that it fits.
+void rewrite_manifest(const fs::path& path,
+                      const std::function<void(nlohmann::ordered_json&)>& edit) {
+  auto json = nlohmann::ordered_json::parse(read_file(path));
+  json.erase("checksum");
+  edit(json);
+  add_checksum(json);
+  write_file_atomically(path, json.dump());
+}
+
+TEST_F(Resharding, CheckpointsOfOtherVersionsAreNeitherCountedNorRemoved) {
+  RankState state(layout_of({}, 0), false, true);
+  for (int64_t iteration = 1; iteration <= 7; ++iteration) {
+    CheckpointInfo info;
+    info.scalars.iteration = iteration;
+    info.lr_decay_style = "cosine";
+    save_checkpoint(dir_, info, state.tensors(), *create_cpu_backend(1));
+  }
+  const auto manifest = [&](int64_t iteration) {
+    return manifest_path(checkpoint_folder(dir_, iteration));
+  };
+  for (const int64_t iteration : {1, 6}) {
+    rewrite_manifest(manifest(iteration), [](auto& json) { json["format"] = "weft-checkpoint-1"; });
+  }
+  rewrite_manifest(manifest(2), [](auto& json) { json["info"].erase("data"); });
+  std::string changed = read_file(manifest(3));
+  changed.replace(changed.find("cosine"), 6, "linear");
+  write_file_atomically(manifest(3), changed);
+  std::set<int64_t> complete;
+  remove_old_checkpoints(dir_, 7, 2, std::nullopt, complete);
+  EXPECT_THAT(complete, testing::ElementsAre(5, 7));
+  EXPECT_THAT(stored_iterations(dir_), testing::ElementsAre(7, 6, 5, 2, 1));
 }
 
 }  // namespace
