@@ -25,6 +25,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 constexpr const char* kFormat = "weft-checkpoint-2";
+constexpr const char* kWayFromAnotherVersion =
+    "; export its weights with the version that saved it (weft-model export), and import them with "
+    "this one";
 
 std::string hex(uint64_t value) {
   char text[17];
@@ -263,17 +266,19 @@ Manifest read_manifest(const fs::path& path) {
   Manifest manifest;
   try {
     Json json = parse_json<Json>(text);
-    if (json.at("format") != kFormat) {
+    if (!json.contains("format")) throw std::runtime_error("it has no \"format\"");
+    if (json["format"] != kFormat) {
       throw std::runtime_error("its format is " + json["format"].dump() +
-                               ", and this version reads " + kFormat +
-                               "; export its weights with the version that saved it (weft-model "
-                               "export), and import them with this one");
+                               ", and this version reads " + kFormat + kWayFromAnotherVersion);
     }
     take_checksum(json, path);
     manifest.info = info_from_json(json.at("info"));
     for (const Json& piece : json.at("pieces")) manifest.pieces.push_back(piece_from_json(piece));
   } catch (const ChecksumMismatch&) {
     throw;
+  } catch (const Json::out_of_range& error) {  // a key that another version does not write
+    throw std::runtime_error(path.string() + ": not a checkpoint manifest: " + error.what() +
+                             kWayFromAnotherVersion);
   } catch (const std::exception& error) {
     throw std::runtime_error(path.string() + ": not a checkpoint manifest: " + error.what());
   }

@@ -349,6 +349,14 @@ TEST_F(Checkpoint, AnotherFormatIsRefusedWithTheWay) {
           HasSubstr("its format is \"weft-checkpoint-1\""), HasSubstr("weft-model export"))));
 }
 
+TEST_F(Checkpoint, AKeyThatAnotherVersionDidNotWriteIsRefusedWithTheWay) {
+  save(5, 3.0F);
+  forge(dir_ / "iter_0000005/manifest.json", "unsee_sha256", "unseen_sha256");
+  EXPECT_THAT([&] { read_checkpoint_info(dir_, 5); },
+              ::testing::ThrowsMessage<std::runtime_error>(::testing::AllOf(
+                  HasSubstr("key 'unsee_sha256' not found"), HasSubstr("weft-model export"))));
+}
+
 TEST_F(Checkpoint, TheWeightsThatAreStoredAreCompared) {
   State first(0.5F), second(0.5F);
   second.model[7] = BFloat16(9.0F);  // its master stays as it is
