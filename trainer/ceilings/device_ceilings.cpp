@@ -45,7 +45,8 @@ DeviceCeilings from_json(const Json& json) {
           .measured_at = json.at("measured_at"),
           .bf16_tflops = json.at("bf16_tflops"),
           .fp32_tflops = json.at("fp32_tflops"),
-          .fp8_tflops = json.at("fp8_tflops"),
+          // Files that were written before there was fp8 have none.
+          .fp8_tflops = json.value("fp8_tflops", 0.0),
           .copy_gb_per_s = json.at("copy_gb_per_s"),
           .triad_gb_per_s = json.at("triad_gb_per_s"),
           .launch_us = json.at("launch_us"),

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <stdexcept>
 #include <vector>
 
@@ -38,13 +39,15 @@ void measure_devices(const Config& config, HostGroup& ranks, std::FILE* out) {
     std::fflush(out);
   };
   say(fmt::format("> device: {} ({})\n", backend->description(), choice.why));
+  const std::filesystem::path file = ceilings_file(algorithms);
+  // A file of another kind ends the run before the measurement rather than after it.
+  if (ranks.rank() == 0) find_ceilings(file, "", "");
   DeviceCeilings mine = measure_device(*backend, algorithms, seconds, say);
   mine.measured_at = timestamp_now();
   std::vector<DeviceCeilings> all;
   for (const std::string& text : ranks.gather(to_json_text(mine)))
     all.push_back(ceilings_from_json_text(text));
   if (ranks.rank() != 0) return;
-  store_ceilings(ceilings_file(algorithms), all);
   for (size_t rank = 1; rank < all.size(); ++rank) {
     const std::string fp8 =
         all[rank].fp8_tflops > 0 ? fmt::format("{:.4g} TF/s fp8, ", all[rank].fp8_tflops) : "";
@@ -52,7 +55,8 @@ void measure_devices(const Config& config, HostGroup& ranks, std::FILE* out) {
                     all[rank].bf16_tflops, fp8, all[rank].copy_gb_per_s, all[rank].device,
                     all[rank].device_id));
   }
-  say(fmt::format("written to {}\n", ceilings_file(algorithms).string()));
+  store_ceilings(file, all);  // everything is said by now, so nothing is lost if it throws
+  say(fmt::format("written to {}\n", file.string()));
 }
 
 }  // namespace weft

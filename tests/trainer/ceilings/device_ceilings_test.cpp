@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "indexed_dataset/base/storage/file_io.h"
@@ -71,6 +72,18 @@ TEST(DeviceCeilings, AreKeptByDeviceAndReplaced) {
   EXPECT_EQ(find_ceilings(file, "GPU-2", "NVIDIA H200")->bf16_tflops, 610);
   EXPECT_EQ(find_ceilings(file, "GPU-3", "NVIDIA H200")->device_id, "GPU-1") << "of the same kind";
   EXPECT_FALSE(find_ceilings(file, "GPU-3", "NVIDIA H100"));
+}
+
+TEST(DeviceCeilings, OfAFileFromBeforeFp8AreReadAndKept) {
+  const TemporaryFolder folder;
+  const std::filesystem::path file = folder / "device-ceilings.json";
+  store_ceilings(file, {example("GPU-1", 600)});
+  auto json = nlohmann::ordered_json::parse(read_file(file));
+  json["devices"][0].erase("fp8_tflops");
+  write_file_atomically(file, json.dump());
+  EXPECT_EQ(find_ceilings(file, "GPU-1", "")->fp8_tflops, 0);
+  store_ceilings(file, {example("GPU-2", 610)});
+  EXPECT_EQ(find_ceilings(file, "GPU-1", "")->bf16_tflops, 600);
 }
 
 TEST(DeviceCeilings, AreAllKeptWhenSeveralStoreThemAtOnce) {
