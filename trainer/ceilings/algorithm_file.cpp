@@ -12,7 +12,7 @@ namespace {
 AlgorithmChoices read_choices(const std::filesystem::path& file) {
   std::error_code error;  // what cannot be looked at is absent: add() finds out why
   if (!std::filesystem::exists(file, error)) return {};
-  return parse_algorithms(read_file(file), file.string());
+  return parse_algorithms(read_regular_file(file), file.string());
 }
 
 // Adds `timed` to the file, and returns the choices of those keys that another process has added
@@ -29,25 +29,31 @@ AlgorithmChoices add(const std::filesystem::path& file, const AlgorithmChoices& 
   return first;
 }
 
+std::string note_of_loss(const std::string& problem) {
+  return "the timed GEMM algorithms are not kept: " + problem +
+         "; a run that is started anew times them again (--gemm-algorithm-cache names another "
+         "file)\n";
+}
+
 }  // namespace
 
 std::string tune_with_file(Backend& backend, std::span<const AnyOperation> operations,
                            const std::filesystem::path& file) {
   if (file.empty()) return "";
   AlgorithmChoices known;
+  std::string problem;
   try {
     known = read_choices(file);
-  } catch (const std::system_error&) {
-    // add() will fail, too, and its error becomes a note.
+  } catch (const std::system_error& error) {
+    problem = error.what();
   }
   const TuneResult result = backend.tune(operations, known);
   if (result.timed.empty()) return result.notes;
+  if (!problem.empty()) return result.notes + note_of_loss(problem);
   try {
     backend.use_algorithms(text_of(add(file, result.timed)));
   } catch (const std::exception& error) {
-    return result.notes + "the timed GEMM algorithms are not kept: " + error.what() +
-           "; a run that is started anew times them again (--gemm-algorithm-cache names another "
-           "file)\n";
+    return result.notes + note_of_loss(error.what());
   }
   return result.notes;
 }

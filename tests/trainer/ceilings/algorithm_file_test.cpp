@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <fstream>
@@ -83,6 +84,17 @@ TEST_F(AlgorithmFile, ThatCannotBeWrittenIsANote) {
   EXPECT_THAT(notes, testing::HasSubstr((folder_ / "sub").string()));
   EXPECT_THAT(notes, testing::EndsWith("(--gemm-algorithm-cache names another file)\n"));
   EXPECT_EQ(backend.algorithms(), "weft-gemm-algorithms 1\nkey 1\n");
+}
+
+TEST_F(AlgorithmFile, ThatIsNoRegularFileIsLeftAloneWithANote) {
+  std::filesystem::create_directory(file_.parent_path());
+  ASSERT_EQ(::mkfifo(file_.c_str(), 0600), 0);
+  TimingBackend backend("1");
+  EXPECT_THAT(tune(backend), testing::HasSubstr("which is no regular file"));
+  EXPECT_EQ(backend.algorithms(), "weft-gemm-algorithms 1\nkey 1\n");
+  EXPECT_TRUE(std::filesystem::is_fifo(file_)) << "a pipe, as /dev/null is a device";
+  const std::filesystem::directory_iterator files(file_.parent_path());
+  EXPECT_EQ(std::distance(begin(files), end(files)), 1) << "no lock is left beside it";
 }
 
 // Each I/O call that fails (a full disk, for example) leaves the old text or the new one.
