@@ -5,8 +5,9 @@
 
 namespace weft {
 namespace {
+constexpr const char* kKind = "weft-gemm-algorithms ";
 constexpr const char* kHeader = "weft-gemm-algorithms 1";
-}
+}  // namespace
 
 AlgorithmChoices parse_algorithms(const std::string& text, const std::string& name) {
   AlgorithmChoices choices;
@@ -26,6 +27,8 @@ AlgorithmChoices parse_algorithms(const std::string& text, const std::string& na
   }
   return choices;
 }
+
+bool is_text_of_algorithms(const std::string& text) { return text.starts_with(kKind); }
 
 std::string text_of(const AlgorithmChoices& choices) {
   if (choices.empty()) return "";

@@ -17,6 +17,8 @@ using AlgorithmChoices = std::map<std::string, std::string>;
 // Returns the choices of such a text, and none for "". Throws std::runtime_error when the text is
 // of another kind; its message begins with `name`.
 AlgorithmChoices parse_algorithms(const std::string& text, const std::string& name);
+// Returns whether such a text begins like this, in this version or another one.
+bool is_text_of_algorithms(const std::string& text);
 // Returns the text, sorted by keys; "" where there are none.
 std::string text_of(const AlgorithmChoices& choices);
 

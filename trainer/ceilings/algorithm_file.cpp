@@ -1,6 +1,8 @@
 #include "trainer/ceilings/algorithm_file.h"
 
 #include <exception>
+#include <stdexcept>
+#include <string>
 #include <system_error>
 
 #include "indexed_dataset/base/storage/file_io.h"
@@ -9,23 +11,40 @@
 namespace weft {
 namespace {
 
-AlgorithmChoices read_choices(const std::filesystem::path& file) {
+struct StoredChoices {
+  AlgorithmChoices choices;
+  bool is_of_another_version = false;  // or damaged: its choices are not known
+};
+
+StoredChoices read_choices(const std::filesystem::path& file) {
   std::error_code error;  // what cannot be looked at is absent: add() finds out why
   if (!std::filesystem::exists(file, error)) return {};
-  return parse_algorithms(read_regular_file(file), file.string());
+  const std::string text = read_regular_file(file);
+  try {
+    return {.choices = parse_algorithms(text, file.string())};
+  } catch (const std::runtime_error&) {
+    if (!is_text_of_algorithms(text)) throw;  // not ours: perhaps the path is mistyped
+    return {.choices = {}, .is_of_another_version = true};
+  }
 }
 
 // Adds `timed` to the file, and returns the choices of those keys that another process has added
-// before.
-AlgorithmChoices add(const std::filesystem::path& file, const AlgorithmChoices& timed) {
+// before. `known` are those that the file had when the timing began.
+AlgorithmChoices add(const std::filesystem::path& file, const AlgorithmChoices& timed,
+                     const AlgorithmChoices& known) {
   const LockFile lock = lock_shared_file(file);
-  AlgorithmChoices stored = read_choices(file), first;
-  const size_t num_before = stored.size();
+  AlgorithmChoices stored = read_choices(file).choices, first;
+  bool is_changed = false;
   for (const auto& [key, value] : timed) {
     const auto [it, added] = stored.emplace(key, value);
-    if (!added && it->second != value) first.insert(*it);
+    // A choice that was known, and timed all the same, is one that the library no longer takes.
+    const auto before = known.find(key);
+    const bool is_outdated = !added && before != known.end() && before->second == it->second;
+    if (is_outdated) it->second = value;
+    if (added || is_outdated) is_changed = true;
+    if (it->second != value) first.insert(*it);
   }
-  if (stored.size() > num_before) write_file_atomically(file, text_of(stored));
+  if (is_changed) write_file_atomically(file, text_of(stored));
   return first;
 }
 
@@ -40,18 +59,23 @@ std::string note_of_loss(const std::string& problem) {
 std::string tune_with_file(Backend& backend, std::span<const AnyOperation> operations,
                            const std::filesystem::path& file) {
   if (file.empty()) return "";
-  AlgorithmChoices known;
+  StoredChoices known;
   std::string problem;
   try {
     known = read_choices(file);
   } catch (const std::system_error& error) {
     problem = error.what();
   }
-  const TuneResult result = backend.tune(operations, known);
+  TuneResult result = backend.tune(operations, known.choices);
   if (result.timed.empty()) return result.notes;
+  if (known.is_of_another_version) {
+    result.notes += file.string() +
+                    ": its GEMM algorithms are another version's, or damaged; they were timed "
+                    "anew, and this version's take their place\n";
+  }
   if (!problem.empty()) return result.notes + note_of_loss(problem);
   try {
-    backend.use_algorithms(text_of(add(file, result.timed)));
+    backend.use_algorithms(text_of(add(file, result.timed, known.choices)));
   } catch (const std::exception& error) {
     return result.notes + note_of_loss(error.what());
   }

@@ -26,6 +26,13 @@ class AlgorithmTable {
   std::optional<std::string> find_settled(const std::string& key) {
     return in_use_.contains(key) || settled_.contains(key) ? find(key) : std::nullopt;
   }
+  // Forgets the choice of a key, unless use() has brought it. Returns whether it did.
+  bool try_forget(const std::string& key) {
+    if (settled_.contains(key)) return false;
+    values_.erase(key);
+    in_use_.erase(key);
+    return true;
+  }
   void add(const std::string& key, const std::string& value) {
     values_[key] = value;
     in_use_.insert(key);

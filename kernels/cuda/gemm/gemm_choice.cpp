@@ -198,6 +198,11 @@ void Gemm::choose_algorithm(Plan& plan, const GemmProblem& problem, const GemmOp
   const std::string key = key_of(problem);
   std::optional<std::string> text = find_choice(key);
   set_scales(plan, operands);  // the heuristic looks at them
+  const auto take = [&] {
+    return try_parse(*text, &plan.algorithm) && is_supported(plan, plan.algorithm);
+  };
+  // A file may be damaged, or older than the library. A checkpoint's choice must not be replaced.
+  if (text && timing_ && !take() && table_.try_forget(key)) text.reset();
   if (!text) {
     const std::vector<cublasLtMatmulAlgo_t> algorithms = candidates(plan);
     plan.found = !algorithms.empty();
@@ -212,11 +217,12 @@ void Gemm::choose_algorithm(Plan& plan, const GemmProblem& problem, const GemmOp
     text = hex_of(*algorithm);
     table_.add(key, *text);
   }
-  plan.found = try_parse(*text, &plan.algorithm) && is_supported(plan, plan.algorithm);
+  plan.found = take();
   if (!plan.found)
-    throw std::runtime_error("the stored GEMM algorithms: the entry of " + key +
-                             " is not an algorithm of this cuBLASLt; remove the file "
-                             "(--gemm-algorithm-cache) to time anew");
+    throw std::runtime_error(
+        "the stored GEMM algorithms: the entry of " + key +
+        " is not an algorithm of this cuBLASLt; it comes from the checkpoint or "
+        "from the first rank: take another checkpoint (--ckpt-step)");
 }
 
 }  // namespace weft::cuda

@@ -37,6 +37,19 @@ TEST(AlgorithmTable, ChoicesOfAnotherTableWin) {
   EXPECT_TRUE(table.take_timed().empty());
 }
 
+// The library no longer takes a choice: the file's is timed anew, and a checkpoint's is an error.
+TEST(AlgorithmTable, OnlyWhatAFileOffersCanBeForgotten) {
+  AlgorithmTable table;
+  table.use({{"taken", "1"}});
+  table.offer({{"in_file", "2"}});
+  EXPECT_EQ(table.find("in_file"), "2");
+  EXPECT_TRUE(table.try_forget("in_file"));
+  EXPECT_EQ(table.find("in_file"), std::nullopt);
+  EXPECT_TRUE(table.in_use().empty());
+  EXPECT_FALSE(table.try_forget("taken"));
+  EXPECT_EQ(table.find("taken"), "1");
+}
+
 std::string message_of(const std::string& text) {
   try {
     parse_algorithms(text, "FILE");

@@ -24,6 +24,7 @@ class TimingBackend final : public ForwardingBackend {
   TuneResult tune(std::span<const AnyOperation>, const AlgorithmChoices& known) override {
     table_.offer(known);
     for (const std::string& key : keys) {
+      if (table_.find(key) == refused) table_.try_forget(key);
       if (!table_.find(key)) table_.add(key, value_);
     }
     if (meanwhile) meanwhile();
@@ -35,6 +36,7 @@ class TimingBackend final : public ForwardingBackend {
   }
 
   std::vector<std::string> keys = {"key"};
+  std::string refused = "an algorithm of another library";
   std::function<void()> meanwhile;
 
  private:
@@ -68,6 +70,32 @@ TEST_F(AlgorithmFile, FirstChoiceStaysAlsoWhenAnotherProcessMadeIt) {
   tune(second);
   EXPECT_EQ(second.algorithms(), "weft-gemm-algorithms 1\nkey 1\nmine 2\n");
   EXPECT_EQ(read_file(file_), second.algorithms());
+}
+
+TEST_F(AlgorithmFile, AChoiceThatTheLibraryRefusesIsReplaced) {
+  TimingBackend first("1"), second("2"), third("3");
+  first.keys = {"key", "other"};
+  tune(first);
+  second.refused = "1";
+  tune(second);
+  EXPECT_EQ(second.algorithms(), "weft-gemm-algorithms 1\nkey 2\n");
+  EXPECT_EQ(read_file(file_), "weft-gemm-algorithms 1\nkey 2\nother 1\n");
+  tune(third);
+  EXPECT_EQ(third.algorithms(), second.algorithms());
+}
+
+TEST_F(AlgorithmFile, OfAnotherVersionIsReplacedWithANote) {
+  std::filesystem::create_directory(file_.parent_path());
+  for (const char* text :
+       {"weft-gemm-algorithms 2\nkey = 7\n", "weft-gemm-algorithms 1\nkey 7\nhalf"}) {
+    write_file_atomically(file_, text);
+    TimingBackend backend("1");
+    EXPECT_THAT(tune(backend), testing::HasSubstr("this version's take their place")) << text;
+    EXPECT_EQ(backend.algorithms(), "weft-gemm-algorithms 1\nkey 1\n");
+    EXPECT_EQ(read_file(file_), backend.algorithms());
+    TimingBackend next("2");
+    EXPECT_EQ(tune(next), "timed\n") << "no note the next time";
+  }
 }
 
 TEST_F(AlgorithmFile, IsNotWrittenWithoutAName) {
