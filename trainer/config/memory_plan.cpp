@@ -1,6 +1,7 @@
 #include "trainer/config/memory_plan.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstdio>
 #include <string_view>
 #include <utility>
@@ -65,7 +66,7 @@ void MemoryPlan::add(MemoryClass memory_class, std::string name, Tensor* tensor,
 }
 
 void MemoryPlan::allocate(Backend& backend) {
-  release();
+  assert(!is_allocated_ && "the tensors of a plan are not known after its first allocation");
   backend_ = &backend;
   try {
     for (int i = 0; i < kNumMemoryClasses; ++i) {
@@ -76,9 +77,11 @@ void MemoryPlan::allocate(Backend& backend) {
     release();
     throw;
   }
-  for (const Buffer& buffer : buffers_) {
+  is_allocated_ = true;
+  for (Buffer& buffer : buffers_) {
     char* base = static_cast<char*>(memory_[static_cast<int>(buffer.memory_class)]);
     if (buffer.num_bytes > 0) *buffer.tensor = buffer.tensor->with_data(base + buffer.offset_bytes);
+    buffer.tensor = nullptr;  // it may be gone from now on
   }
 }
 

@@ -33,7 +33,7 @@ class MemoryPlan {
     MemoryClass memory_class;
     std::string name;
     int64_t offset_bytes = 0, num_bytes = 0;  // place in the class; offsets are multiples of 256
-    Tensor* tensor = nullptr;
+    Tensor* tensor = nullptr;                 // until allocate()
   };
 
   MemoryPlan() = default;
@@ -46,8 +46,8 @@ class MemoryPlan {
   void add(MemoryClass memory_class, std::string name, Tensor* tensor, DType dtype,
            std::initializer_list<int64_t> shape);
 
-  // Allocates each class, zeroed, and gives every tensor its memory. Throws std::bad_alloc, and
-  // then the plan holds no memory.
+  // Allocates each class, zeroed, and gives every tensor its memory, once. Throws std::bad_alloc,
+  // and then the plan holds no memory.
   void allocate(Backend& backend);
 
   const std::vector<Buffer>& buffers() const { return buffers_; }
@@ -63,6 +63,7 @@ class MemoryPlan {
   int64_t class_bytes_[kNumMemoryClasses] = {};
   void* memory_[kNumMemoryClasses] = {};
   Backend* backend_ = nullptr;
+  bool is_allocated_ = false;
 };
 
 }  // namespace weft
