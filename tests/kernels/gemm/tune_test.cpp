@@ -4,7 +4,10 @@
 
 #include <cstdlib>
 #include <memory>
+#include <stdexcept>
 #include <string>
+#include <variant>
+#include <vector>
 
 #include "kernels/recording_backend.h"
 #include "tests/kernels/op_case.h"
@@ -100,6 +103,28 @@ TEST(Tune, ChoicesOfAnEarlierRunAreFound) {
   const AlgorithmChoices found = parse_algorithms(second->algorithms(), "the second");
   for (const auto& [key, value] : found) EXPECT_EQ(timed.at(key), value) << key;
   EXPECT_GT(found.size(), 4U);
+}
+
+// What a file offers may be damaged. A checkpoint's choice decides the bits, so it is not replaced.
+TEST(Tune, AnOfferThatCublasltDoesNotTakeIsTimedAnew) {
+  std::vector<AnyOperation> operations = products();
+  std::erase_if(operations, [](const AnyOperation& operation) {
+    return !std::holds_alternative<LinearForward>(operation);
+  });
+  AlgorithmChoices known = create_cuda_backend(0)->tune(operations, {}).timed;
+  ASSERT_EQ(known.size(), 1U);
+  std::string& value = known.begin()->second;
+  value.pop_back();
+  const auto backend = create_cuda_backend(0);
+  const AlgorithmChoices timed = backend->tune(operations, known).timed;
+  ASSERT_EQ(timed.size(), 1U);
+  EXPECT_EQ(timed.begin()->first, known.begin()->first);
+  EXPECT_EQ(backend->algorithms(), text_of(timed));
+  run_products(*backend);
+
+  const auto resumed = create_cuda_backend(0);
+  resumed->use_algorithms(text_of(known));
+  EXPECT_THROW(resumed->tune(operations, {}), std::runtime_error);
 }
 
 TEST(Tune, Fp16HasItsOwnChoices) {
