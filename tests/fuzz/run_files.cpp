@@ -119,8 +119,7 @@ void read_checkpoint(const std::string& content) {
 
 void read_losses(const std::string& content) {
   const SampleLossReader losses(write("sample_losses.bin", content));
-  const int64_t first = losses.first_sample(), end = losses.end_sample();
-  FUZZ_CHECK(first >= 0 && first <= end);
+  const int64_t end = losses.end_sample(), first = std::max<int64_t>(0, end - 1000);
   FUZZ_CHECK(std::ssize(losses.read(first, end)) == end - first);
 }
 

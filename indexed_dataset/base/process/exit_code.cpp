@@ -1,6 +1,8 @@
 #include "indexed_dataset/base/process/exit_code.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <new>
 #include <regex>
 #include <string_view>
@@ -8,6 +10,10 @@
 
 namespace weft {
 namespace {
+
+// What GCC's std::stoi and its kind throw says only which of them it was.
+constexpr std::string_view kConversions[] = {"stoi",   "stol", "stoul", "stoll",
+                                             "stoull", "stof", "stod",  "stold"};
 
 // True for what the standard library throws where the program has made a mistake: its types of
 // runtime errors, and std::stoi and its kind, whose message is the name of the function.
@@ -20,7 +26,7 @@ bool is_mistake_of_the_program(const std::exception& error) {
          is(std::type_identity<std::underflow_error>{}) ||
          is(std::type_identity<std::regex_error>{}) ||
          (is(std::type_identity<std::invalid_argument>{}) &&
-          std::string_view(error.what()).starts_with("sto"));
+          std::ranges::find(kConversions, error.what()) != std::end(kConversions));
 }
 
 }  // namespace

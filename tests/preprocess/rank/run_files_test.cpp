@@ -227,29 +227,6 @@ void Spilling::expect_errors_of_damage() {
   }
 }
 
-// Files that lost what was written to them (a power cut behind a lying disk, another program), and
-// that no checksums of tasks tell of.
-TEST_F(Spilling, PairsThatLostSomethingAreNotFinished) {
-  for (const char* suffix : {".bin", ".idx", ".bounds"}) {
-    const fs::path path = make(suffix);
-    RunFiles files(path, 1, TokenType::kUInt16);
-    TaskOffset offset{{{}}, 0, 0};
-    while (offset.datasets[0].num_documents < 5 || offset.datasets[0].num_sequences < 5) {
-      const std::vector<Output> outputs = {some_output()};
-      files.write(offset, 0, outputs);
-      add(offset, outputs);
-    }
-    const fs::path file = path / (std::string("0") + suffix);
-    const std::string whole = read_file(file);
-    fs::resize_file(file, whole.size() / 2);
-    EXPECT_THROW(files.pair(0).finish(offset.datasets[0]), std::system_error) << suffix;
-    // The same with a hole of zeros at its end. That of .bin cannot be told here.
-    if (suffix == std::string(".bin")) continue;
-    fs::resize_file(file, whole.size());
-    EXPECT_THROW(files.pair(0).finish(offset.datasets[0]), std::system_error) << suffix;
-  }
-}
-
 TEST_F(Spilling, ASpillFileThatCannotBeMadeIsOnlyThat) {
   const fs::path path = make("run");
   RunFiles files(path, 1, TokenType::kUInt16);

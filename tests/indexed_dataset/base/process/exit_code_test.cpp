@@ -24,6 +24,8 @@ ExitCode code_of(const Work& work) {
 TEST(ExitCode, MistakesOfTheProgramAreNoUsageAndNoBadInput) {
   EXPECT_EQ(code_of([] { (void)std::stoi("seven"); }), ExitCode::kInternalError);
   EXPECT_EQ(code_of([] { (void)std::stod("seven"); }), ExitCode::kInternalError);
+  EXPECT_EQ(code_of([] { throw std::invalid_argument("stories: not a dataset"); }),
+            ExitCode::kUsage);
   EXPECT_EQ(code_of([] { (void)std::stoi("99999999999"); }), ExitCode::kInternalError);
   EXPECT_EQ(code_of([] { std::regex("("); }), ExitCode::kInternalError);
   EXPECT_EQ(code_of([] { throw std::overflow_error("a count"); }), ExitCode::kInternalError);
