@@ -1,5 +1,5 @@
-// Binary search over numbers. std::ranges has it over std::views::iota, which clang 14 does not compile
-// with GCC 12's library.
+// Binary search over numbers. std::ranges has it over std::views::iota, which clang 14 does not
+// compile with GCC 12's library.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// PyTorch's random permutation, which Megatron's cyclic sampler draws for each epoch. It is a unit of
-// its own so that the linker can count its calls in a test (--wrap).
+// PyTorch's random permutation, which Megatron's cyclic sampler draws for each epoch. It is a unit
+// of its own so that the linker can count its calls in a test (--wrap).
 #pragma once
 
 #include <cstdint>
