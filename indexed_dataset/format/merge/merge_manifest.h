@@ -20,8 +20,9 @@ struct MergedManifest {
 };
 
 // `version` and `options` are those of the program. The .bin of a part without .checksums is read
-// once; `check` is called often meanwhile, from any thread, and what it throws ends it. Throws std::runtime_error if the manifests of
-// two parts name different vocabularies, or if one cannot be understood.
+// once; `check` is called often meanwhile, from any thread, and what it throws ends it. Throws
+// std::runtime_error if the manifests of two parts name different vocabularies, or if one cannot be
+// understood.
 MergedManifest merged_manifest(const PairMerge& pairs, const std::string& version,
                                const std::vector<std::pair<std::string, std::string>>& options,
                                int num_threads, const std::function<void()>& check);
