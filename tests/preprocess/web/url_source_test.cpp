@@ -18,16 +18,14 @@ CURLoption unknown_option = CURLOPT_LASTENTRY;  // which this libcurl "does not 
 }  // namespace
 
 // Stands before curl_easy_setopt() (ld --wrap). Every argument of it is a long or a pointer.
-extern "C" {
-CURLcode __real_curl_easy_setopt(CURL* curl, CURLoption option, ...);
-CURLcode __wrap_curl_easy_setopt(CURL* curl, CURLoption option, ...) {
+CURLcode real_setopt(CURL* curl, CURLoption option, ...) asm("__real_curl_easy_setopt");
+CURLcode checked_setopt(CURL* curl, CURLoption option, ...) asm("__wrap_curl_easy_setopt");
+CURLcode checked_setopt(CURL* curl, CURLoption option, ...) {
   va_list arguments;
   va_start(arguments, option);
   void* const value = va_arg(arguments, void*);
   va_end(arguments);
-  return option == unknown_option ? CURLE_UNKNOWN_OPTION
-                                  : __real_curl_easy_setopt(curl, option, value);
-}
+  return option == unknown_option ? CURLE_UNKNOWN_OPTION : real_setopt(curl, option, value);
 }
 
 namespace weft {
