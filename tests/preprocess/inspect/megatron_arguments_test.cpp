@@ -302,7 +302,7 @@ TEST(MegatronArguments, FollowTheFileOfDeepSpeed) {
        "but no deepspeed_config tells which one"},
   };
   for (const auto& [json, more, message] : refused)
-    EXPECT_THAT(refusal_of([&json = json, &more = more] { order_with(json, more); }),
+    EXPECT_THAT(refusal_of([&order_with, &json = json, &more = more] { order_with(json, more); }),
                 HasSubstr(message))
         << json;
 }
