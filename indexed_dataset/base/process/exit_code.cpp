@@ -11,7 +11,7 @@
 namespace weft {
 namespace {
 
-// What GCC's std::stoi and its kind throw says only which of them it was.
+// The whole message of an exception of GCC's std::stoi and its kind is the name of the function.
 constexpr std::string_view kConversions[] = {"stoi",   "stol", "stoul", "stoll",
                                              "stoull", "stof", "stod",  "stold"};
 

@@ -14,8 +14,9 @@ namespace weft {
 
 struct MergedManifest {
   std::string text;  // of the file
-  // What may not be meant: parts whose documents end with other tokens, or shards (preprocess
-  // --shard I/N) that are not in order, 0/N, 1/N and so on. A shell puts 10 before 2 for `s*`.
+  // They name merges that may not be meant: of parts whose documents end with other tokens, or of
+  // shards (preprocess --shard I/N) that are not in order, 0/N, 1/N and so on. A shell puts 10
+  // before 2 for `s*`.
   std::vector<std::string> notes;
 };
 

@@ -26,7 +26,7 @@ struct MeasuredPiece {
   Measures measures{};
 };
 
-// What is usual in a range.
+// The measures that are usual in a range.
 class AnomalyScale {
  public:
   explicit AnomalyScale(const std::vector<MeasuredPiece>& pieces);

@@ -11,7 +11,7 @@
 
 namespace weft {
 
-// What a sample lost: members for its record, and for that of each of its parts, in order.
+// The losses of a sample, as members of its record and of those of its parts, in order.
 struct LossNote {
   Record sample;
   std::vector<Record> parts;

@@ -50,7 +50,7 @@ class InspectSamplesCommand final : public Command {
     RunSamples samples(run, print_message);
     for (Stretch& stretch : selected)
       selection_.find_samples(samples, stretch);  // what the run does not take is refused first
-    // Of each stretch; losses that are not there are refused first, too.
+    // Losses that are not there are refused before anything is printed, too.
     std::vector<ByLoss> by_loss;
     if (by_loss_) {
       const RunLosses losses(run_.run_folder);

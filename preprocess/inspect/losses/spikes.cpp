@@ -162,7 +162,7 @@ std::vector<size_t> find_candidates(const std::vector<LoggedStep>& steps, size_t
       const std::vector<double> before = losses_before(steps, at, losses);
       usual = std::ssize(before) < kFewestBefore ? std::nullopt : std::optional(usual_of(before));
     }
-    // What is usual was read up to kRecent steps ago, when the loss may have been larger.
+    // The usual loss was computed up to kRecent steps ago, when losses may have been larger.
     const auto may_stand_out = [&](const std::optional<SampleLoss>& sample) {
       return sample && usual->z_of(static_cast<double>(sample->loss)) >= least / 2;
     };

@@ -105,7 +105,7 @@ TEST(Tune, ChoicesOfAnEarlierRunAreFound) {
   EXPECT_GT(found.size(), 4U);
 }
 
-// What a file offers may be damaged. A checkpoint's choice decides the bits, so it is not replaced.
+// A choice in a file may be damaged. One of a checkpoint decides the bits, so it is not replaced.
 TEST(Tune, AnOfferThatCublasltDoesNotTakeIsTimedAnew) {
   std::vector<AnyOperation> operations = products();
   std::erase_if(operations, [](const AnyOperation& operation) {

@@ -1,4 +1,4 @@
-// What people see of a record.
+// Records as text, JSON and HTML.
 #include "preprocess/inspect/commands/record.h"
 
 #include <gtest/gtest.h>
