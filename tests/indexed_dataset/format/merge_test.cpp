@@ -328,7 +328,7 @@ TEST(Merge, ADatasetOfPartsThatWereMadeAnewIsNotThereAlready) {
   EXPECT_THROW(merge_again(), std::invalid_argument);
 }
 
-// A manifest without the hash of a part's .bin, or without any hash, was not written by this version.
+// A manifest without the hash of a part, or of its .bin, was not written by this version.
 TEST(Merge, AManifestOfAnotherVersionDoesNotSayThatAPartWasAnotherOne) {
   const TemporaryFolder folder;
   const fs::path a = folder.path() / "a", p = folder.path() / "p";
