@@ -81,7 +81,8 @@ else
   "$bin/weft-data" train-vocab --input "$corpus" --vocab-size 4096 --output "$out/vocabulary" --overwrite
   vocab=(--vocab-file "$out/vocabulary/vocab.json" --merge-file "$out/vocabulary/merges.txt")
 fi
-"$bin/weft-data" preprocess --input "$corpus" --output-prefix "$out/corpus" --append-eod --on-bad-line skip \
+# The second time the corpus is another one, or written anew.
+"$bin/weft-data" preprocess --input "$corpus" --output-prefix "$out/corpus" --overwrite --append-eod --on-bad-line skip \
   --workers "$(nproc)" "${vocab[@]}"
 "$bin/weft-data" verify "$out/corpus_text_document" "${vocab[@]}"
 

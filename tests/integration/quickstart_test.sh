@@ -33,7 +33,8 @@ grep -q 'learning a small one from the corpus' "$work/own.log" || { cat "$work/o
 check "$work/own.log"
 
 if [ -n "${WEFT_CORPUS_DIR:-}" ] && [ -n "${WEFT_GPT2_DIR:-}" ]; then
-  WEFT_QUICKSTART_DIR="$work/code" jobs/quickstart.sh "$WEFT_CORPUS_DIR/code.jsonl.zst" >"$work/code.log" 2>&1 ||
+  # The second time in the same folder, with another corpus and vocabulary.
+  WEFT_QUICKSTART_DIR="$work/own" jobs/quickstart.sh "$WEFT_CORPUS_DIR/code.jsonl.zst" >"$work/code.log" 2>&1 ||
     { cat "$work/code.log" >&2; exit 1; }
   check "$work/code.log"
 fi
