@@ -121,7 +121,7 @@ sed -n '1,8s/^\(.\{0,300\}\).*/\1/p' "$out/iteration-50.txt"
 
 first_loss=$(losses "$out/run" 0 | awk 'NR == 1 { print $2 }')
 last_loss=$(losses "$out/run" 0 | awk 'END { print $2 }')
-"$bin/weft-model" export --load "$out/run" --output "$out/hf" "${vocab[@]}"
+"$bin/weft-model" export --load "$out/run" --output "$out/hf" --overwrite "${vocab[@]}"
 cat <<SUMMARY
 
 === done in $((SECONDS - started)) s
