@@ -40,6 +40,7 @@ class CachingEncoder : public TextEncoder {
 
   void encode(std::string_view text, std::vector<int32_t>& ids) override { encode_as(text, ids); }
   void encode(std::string_view text, std::vector<uint16_t>& ids) override { encode_as(text, ids); }
+  int64_t num_dropped_bytes() const override { return num_dropped_bytes_; }
 
  private:
   using Cache = WordCache<CacheId>;
@@ -54,6 +55,9 @@ class CachingEncoder : public TextEncoder {
                         std::vector<OutId>& ids);
   template <typename SomeId>
   void remember(const WordKey& key, std::string_view word, std::span<const SomeId> ids);
+  bool has_missing_byte(std::string_view word) const;
+  template <typename OutId>
+  void encode_without_missing_bytes(std::string_view word, std::vector<OutId>& ids);
   template <typename OutId>
   void encode_long_word(std::string_view word, std::vector<OutId>& ids);
   template <typename OutId>
@@ -74,6 +78,8 @@ class CachingEncoder : public TextEncoder {
   CacheId batch_ids_[2 * kMaxWaitingIds + kMaxWaitingIdsOfWord + Cache::kNumCopied];
   bool keys_are_stale_ = false;      // the cache's entries have moved since batch_ was prepared
   std::vector<int32_t> merged_ids_;  // scratch
+  std::string kept_bytes_;           // scratch
+  int64_t num_dropped_bytes_ = 0;
 };
 
 template <typename CacheId>
@@ -123,6 +129,14 @@ void CachingEncoder<CacheId>::encode_rare_word(size_t i, std::string_view text, 
       flush();
       ids.insert(ids.end(), known_ids.begin(), known_ids.end());
     }
+  } else if (const int32_t id = vocabulary_.whole_piece(word); id >= 0) {
+    *next_id = static_cast<CacheId>(id);
+    if (word.size() <= WordKey::kMaxKeptBytes)
+      remember(key, word, std::span<const CacheId>(next_id, 1));
+    ++next_id;
+  } else if (has_missing_byte(word)) {
+    flush();
+    encode_without_missing_bytes(word, ids);
   } else if (pair_merger_ && word.size() <= Merger::kMaxShortBytes) {
     const size_t num_ids = pair_merger_->merge_short(word, next_id);
     for (size_t k = 0; k < num_ids; ++k) {
@@ -150,6 +164,27 @@ void CachingEncoder<CacheId>::remember(const WordKey& key, std::string_view word
     keys_are_stale_ = true;
   }
   keys_are_stale_ |= cache_.insert(key, word, ids);
+}
+
+template <typename CacheId>
+bool CachingEncoder<CacheId>::has_missing_byte(std::string_view word) const {
+  const auto& missing = vocabulary_.missing_bytes();
+  return missing.any() && std::any_of(word.begin(), word.end(),
+                                      [&](char c) { return missing[static_cast<uint8_t>(c)]; });
+}
+
+// The bytes beside a missing one are neighbours then, as with Hugging Face's tokenizers. The word is
+// not remembered, so that what is dropped is counted each time.
+template <typename CacheId>
+template <typename OutId>
+void CachingEncoder<CacheId>::encode_without_missing_bytes(std::string_view word,
+                                                           std::vector<OutId>& ids) {
+  kept_bytes_ = word;
+  num_dropped_bytes_ += static_cast<int64_t>(std::erase_if(kept_bytes_, [this](char c) {
+    return vocabulary_.missing_bytes()[static_cast<uint8_t>(c)];
+  }));
+  encode_long_word(kept_bytes_, ids);
+  if (kept_bytes_.size() > kMaxKeptIds) kept_bytes_ = {};
 }
 
 // Cuts the word where no token reaches across, into stretches that can be merged at once if
@@ -202,10 +237,10 @@ void CachingEncoder<CacheId>::encode_long_part(std::string_view part, std::vecto
 // out.
 template <typename CacheId>
 void CachingEncoder<CacheId>::remember_entries() {
-  if (!vocabulary_.entries_encode_to_themselves()) return;
   for (int32_t id = 0; id < vocabulary_.size() && id < Cache::kMaxEntries / 4; ++id) {
     const std::string& word = vocabulary_.bytes(id);
-    if (vocabulary_.is_special(id) || word.size() > WordKey::kMaxBytes) continue;
+    if (word.empty() || word.size() > WordKey::kMaxBytes) continue;
+    if (!vocabulary_.is_reachable(id) && vocabulary_.whole_piece(word) != id) continue;
     const CacheId ids[] = {static_cast<CacheId>(id)};
     cache_.insert(WordKey::of(word), word, std::span<const CacheId>(ids));
   }

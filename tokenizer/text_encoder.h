@@ -20,6 +20,10 @@ class TextEncoder {
   // enough for the vocabulary.
   virtual void encode(std::string_view text, std::vector<int32_t>& ids) = 0;
   virtual void encode(std::string_view text, std::vector<uint16_t>& ids) = 0;
+
+  // Number of bytes of all texts so far that have no entry (Vocabulary::missing_bytes): the ids do
+  // not decode to them.
+  virtual int64_t num_dropped_bytes() const = 0;
 };
 
 // `vocabulary` must outlive it.

@@ -1,11 +1,13 @@
 #include "tokenizer/vocabulary.h"
 
+#include <algorithm>
 #include <mutex>
 #include <stdexcept>
 #include <tuple>
 #include <utility>
 
 #include "tokenizer/merge/backtrack_table.h"
+#include "tokenizer/merge/effective_merges.h"
 #include "tokenizer/merge/pair_table.h"
 #include "tokenizer/merge/word_merger.h"
 
@@ -25,21 +27,61 @@ struct Vocabulary::LazyTables {
 Vocabulary::Vocabulary(Parts parts)
     : parts_(std::move(parts)),
       is_special_(parts_.entries.size()),
+      is_reachable_(parts_.entries.size()),
       lazy_(std::make_shared<LazyTables>()) {
   for (const int32_t id : parts_.special_tokens) is_special_[static_cast<size_t>(id)] = true;
-  entries_encode_to_themselves_ = every_entry_encodes_to_itself();
+  for (size_t byte = 0; byte < missing_bytes_.size(); ++byte) {
+    const int32_t id = merge_table().byte_id(static_cast<uint8_t>(byte));
+    if (id == MergeTable::kNoByte) {
+      missing_bytes_.set(byte);
+    } else {
+      is_reachable_[static_cast<size_t>(id)] = true;
+    }
+  }
+  if (auto merges = effective_merges(rules())) {
+    keep_merges(std::move(*merges));
+  } else {
+    find_reachable_by_merging();
+  }
+  std::vector<bool> is_whole_piece(parts_.entries.size());
+  for (const int32_t id : parts_.whole_pieces) {
+    is_whole_piece[static_cast<size_t>(id)] = true;
+    if (!is_reachable(id)) whole_pieces_.emplace(bytes(id), id);
+  }
+  for (int32_t id = 0; id < size(); ++id) {
+    num_unreachable_ += !bytes(id).empty() && !is_special(id) && !is_reachable(id) &&
+                        !is_whole_piece[static_cast<size_t>(id)];
+  }
 }
 
-bool Vocabulary::every_entry_encodes_to_itself() const {
-  WordMerger merger(parts_.merge_table);
+// `merges` are effective_merges of all.
+void Vocabulary::keep_merges(std::vector<Merge> merges) {
+  merges_are_effective_ = true;
+  for (const Merge& merge : merges) is_reachable_[static_cast<size_t>(merge.result)] = true;
+  if (merges.size() == parts_.merges.size()) return;
+  MergeTable table(merges.size());
+  for (int byte = 0; byte < 256; ++byte) {
+    table.set_byte(static_cast<uint8_t>(byte), merge_table().byte_id(static_cast<uint8_t>(byte)));
+  }
+  for (const Merge& merge : merges) {
+    const auto rank = static_cast<uint32_t>(&merge - merges.data());
+    table.add(merge.left, merge.right, {rank, merge.result});
+    table.add_entry(bytes(merge.result));
+  }
+  parts_.merges = std::move(merges);
+  parts_.merge_table = std::move(table);
+}
+
+void Vocabulary::find_reachable_by_merging() {
+  WordMerger merger(merge_table());
   std::vector<int32_t> ids;
   for (int32_t id = 0; id < size(); ++id) {
-    if (is_special(id)) continue;
+    const auto is_missing = [this](char c) { return missing_bytes_[static_cast<uint8_t>(c)]; };
+    if (bytes(id).empty() || std::any_of(bytes(id).begin(), bytes(id).end(), is_missing)) continue;
     ids.clear();
     merger.merge(bytes(id), ids);
-    if (ids.size() != 1 || ids[0] != id) return false;
+    is_reachable_[static_cast<size_t>(id)] = ids.size() == 1 && ids[0] == id;
   }
-  return true;
 }
 
 int32_t Vocabulary::end_of_document() const {
@@ -60,7 +102,7 @@ const std::string& Vocabulary::bytes(int32_t id) const {
 
 const BacktrackTable* Vocabulary::backtrack_table() const {
   std::call_once(lazy_->backtrack_table_made, [this] {
-    if (entries_encode_to_themselves_) lazy_->backtrack_table = BacktrackTable::make(rules());
+    if (merges_are_effective_) lazy_->backtrack_table = BacktrackTable::make(rules());
   });
   return lazy_->backtrack_table ? &*lazy_->backtrack_table : nullptr;
 }
@@ -69,7 +111,7 @@ template <typename Token>
 const PairTable<Token>* Vocabulary::pair_table() const {
   auto& pairs = std::get<LazyTables::Pairs<Token>>(lazy_->pairs);
   std::call_once(pairs.made, [&] {
-    if (entries_encode_to_themselves_) pairs.table = PairTable<Token>::make(rules());
+    if (merges_are_effective_) pairs.table = PairTable<Token>::make(rules());
   });
   return pairs.table ? &*pairs.table : nullptr;
 }

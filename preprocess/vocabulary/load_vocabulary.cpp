@@ -7,7 +7,7 @@
 #include <system_error>
 
 #include "indexed_dataset/base/storage/text_file.h"
-#include "tokenizer/load_gpt2.h"
+#include "tokenizer/formats/load_gpt2.h"
 
 namespace weft {
 namespace {

@@ -9,7 +9,7 @@
 #include "preprocess/documents/tokenize_chunk.h"
 #include "tests/fuzz/fuzz_check.h"
 #include "tests/preprocess/documents/both_json_readers.h"
-#include "tokenizer/load_gpt2.h"
+#include "tokenizer/formats/load_gpt2.h"
 
 namespace weft {
 namespace {

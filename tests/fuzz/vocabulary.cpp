@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tests/fuzz/fuzz_check.h"
-#include "tokenizer/load_gpt2.h"
+#include "tokenizer/formats/load_gpt2.h"
 #include "tokenizer/tokenizer.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "tokenizer/load_gpt2.h"
+#include "tokenizer/formats/load_gpt2.h"
 
 namespace weft::test {
 

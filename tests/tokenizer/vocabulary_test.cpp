@@ -6,7 +6,7 @@
 
 #include "tests/tokenizer/golden.h"
 #include "tokenizer/byte_alphabet.h"
-#include "tokenizer/load_gpt2.h"
+#include "tokenizer/formats/load_gpt2.h"
 
 namespace weft {
 namespace {
@@ -47,7 +47,7 @@ TEST_F(VocabularyFilesTest, LoadsAWellFormedVocabulary) {
   EXPECT_EQ(vocabulary->end_of_document(), 258);
   EXPECT_EQ(vocabulary->bytes(257), "abc");
   EXPECT_THAT(vocabulary->special_tokens(), testing::ElementsAre(258));
-  EXPECT_TRUE(vocabulary->entries_encode_to_themselves());
+  EXPECT_EQ(vocabulary->num_unreachable(), 0);
   ASSERT_EQ(vocabulary->merges().size(), 2u);
   EXPECT_EQ(vocabulary->merges()[1].left, 256);
   EXPECT_EQ(vocabulary->merges()[1].right, 'c');
@@ -64,7 +64,10 @@ TEST_F(VocabularyFilesTest, AcceptsCrlfAndNoVersionLine) {
 TEST_F(VocabularyFilesTest, TellsWhenAnEntryDoesNotEncodeToItself) {
   entries_["bc"] = 259;
   merges_ = "a b\nb c\na bc\n";  // "abc" becomes "ab" and "c", which nothing joins
-  EXPECT_FALSE(load()->entries_encode_to_themselves());
+  const auto vocabulary = load();
+  EXPECT_EQ(vocabulary->num_unreachable(), 1);
+  EXPECT_FALSE(vocabulary->is_reachable(257));
+  EXPECT_EQ(vocabulary->merges().size(), 2u);  // the third is never applied
 }
 
 TEST_F(VocabularyFilesTest, NeedsNoEndOfTextUntilAskedForIt) {
@@ -128,7 +131,7 @@ TEST_F(VocabularyFilesTest, NeedsNoMergesForSpecialTokens) {
   const auto vocabulary = load();
   EXPECT_EQ(vocabulary->size(), 261);
   EXPECT_THAT(vocabulary->special_tokens(), testing::ElementsAre(258, 259, 260));
-  EXPECT_TRUE(vocabulary->entries_encode_to_themselves());
+  EXPECT_EQ(vocabulary->num_unreachable(), 0);
   Tokenizer tokenizer(vocabulary);
   EXPECT_THAT(test::encode(tokenizer, "<pad>abc"),
               testing::ElementsAre('<', 'p', 'a', 'd', '>', 257));
@@ -166,7 +169,7 @@ TEST(Gpt2Vocabulary, HasItsKnownShape) {
   EXPECT_EQ(vocabulary->size(), 50257);
   EXPECT_EQ(vocabulary->end_of_document(), 50256);
   EXPECT_EQ(vocabulary->merges().size(), 50000u);
-  EXPECT_TRUE(vocabulary->entries_encode_to_themselves());
+  EXPECT_EQ(vocabulary->num_unreachable(), 0);
   for (size_t rank = 0; rank < 50000; ++rank) {
     ASSERT_EQ(vocabulary->merges()[rank].result, static_cast<int32_t>(256 + rank));
   }

@@ -4,6 +4,8 @@
 #include <bit>
 #include <string>
 
+#include "tokenizer/merge/stable_pair.h"
+
 namespace weft {
 namespace {
 
@@ -28,7 +30,7 @@ std::optional<BacktrackTable> BacktrackTable::make(const MergeRules& rules) {
   for (const std::string& entry : rules.entries) num_entry_bytes += entry.size();
   if (num_entry_bytes > kMaxNodes) return std::nullopt;
   BacktrackTable table(kNumBytes + rules.merges.size(), num_entry_bytes);
-  if (!table.add_tokens(rules)) return std::nullopt;
+  table.add_tokens(rules);
 
   std::vector<Token> tokens(table.ids_.size());
   for (Token token = 0; token < tokens.size(); ++token) tokens[token] = token;
@@ -40,19 +42,17 @@ std::optional<BacktrackTable> BacktrackTable::make(const MergeRules& rules) {
   return table;
 }
 
-// Returns false if the vocabulary is not suitable.
-bool BacktrackTable::add_tokens(const MergeRules& rules) {
+void BacktrackTable::add_tokens(const MergeRules& rules) {
   std::vector<Token> token_of_id(rules.entries.size(), kNone);
   for (Token byte = 0; byte < kNumBytes; ++byte) {
     ids_[byte] = rules.table.byte_id(static_cast<uint8_t>(byte));
-    token_of_id[ids_[byte]] = byte;
+    if (ids_[byte] >= 0) token_of_id[ids_[byte]] = byte;
     halves_[byte] = {byte, byte};
     lengths_[byte] = 1;
   }
   Token token = kNumBytes;
   for (const MergeRules::Merge& merge : rules.merges) {
     const Token left = token_of_id[merge.left], right = token_of_id[merge.right];
-    if (left == kNone || right == kNone || token_of_id[merge.result] != kNone) return false;
     pairs_.add(static_cast<int32_t>(left), static_cast<int32_t>(right),
                {token, static_cast<int32_t>(token)});
     ids_[token] = merge.result;
@@ -61,7 +61,6 @@ bool BacktrackTable::add_tokens(const MergeRules& rules) {
     lengths_[token] = lengths_[left] + lengths_[right];
     ++token;
   }
-  return true;
 }
 
 void BacktrackTable::add_path(Token token, std::string_view bytes) {
@@ -81,32 +80,11 @@ void BacktrackTable::add_path(Token token, std::string_view bytes) {
   }
 }
 
-// Takes the later-made token apart again and again: if the two tokens that then touch at the border
-// would have merged before it was made, the pair is not what merging ends with.
-// (is_valid_token_pair of github/rust-gems, crates/bpe.) `limit` is the first token that is too
-// late to matter; among equal ones the left is made first.
 bool BacktrackTable::is_stable(Token left, Token right) const {
-  Token limit = kNone;
-  for (;;) {
-    const uint32_t joined =
-        pairs_.find(static_cast<int32_t>(left), static_cast<int32_t>(right)).rank;
-    if (joined < limit) return false;
-    if (left > right) {
-      limit = left;
-      left = halves_[left].right;
-      if (left != limit) continue;
-      limit = right + 1;
-      right = halves_[right].left;
-      if (right + 1 == limit) return true;
-    } else {
-      limit = right + 1;
-      right = halves_[right].left;
-      if (right + 1 != limit) continue;
-      limit = left;
-      left = halves_[left].right;
-      if (left == limit) return true;
-    }
-  }
+  const auto find_product = [this](Token a, Token b) {
+    return pairs_.find(static_cast<int32_t>(a), static_cast<int32_t>(b)).rank;
+  };
+  return is_stable_pair(left, right, find_product, halves_);
 }
 
 }  // namespace weft

@@ -19,9 +19,8 @@ class BacktrackTable {
   using Token = uint32_t;
   static constexpr Token kNone = UINT32_MAX;
 
-  // Entries must encode to themselves. Empty unless each entry is the product of exactly one merge,
-  // of tokens made before it: longest match gives the right ids only then. GPT-2's vocabulary and
-  // learned ones are so.
+  // The merges must be effective ones (effective_merges.h): longest match gives the right ids only
+  // then. Empty if the entries have more than 16 MB.
   static std::optional<BacktrackTable> make(const MergeRules& rules);
 
   // The longest token that `text` (not empty) begins with.
@@ -54,7 +53,7 @@ class BacktrackTable {
   };
 
   BacktrackTable(size_t num_tokens, size_t num_entry_bytes);
-  bool add_tokens(const MergeRules& rules);
+  void add_tokens(const MergeRules& rules);
   void add_path(Token token, std::string_view bytes);
 
   size_t slot_of(uint32_t parent_and_byte) const {

@@ -19,6 +19,7 @@ MergeTable::MergeTable(size_t max_rules) {
   const size_t num_hints = 64 * num_slots / kSlotsPerHintWord;
   hints_.resize(num_hints / 64 + 1);
   hint_shift_ = 64 - std::countr_zero(num_hints);
+  byte_ids_.fill(kNoByte);
 }
 
 bool MergeTable::add(int32_t left, int32_t right, Rule rule) {

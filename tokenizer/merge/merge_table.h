@@ -13,6 +13,7 @@ namespace weft {
 class MergeTable {
  public:
   static constexpr uint32_t kNoRank = UINT32_MAX;
+  static constexpr int32_t kNoByte = -1;
   struct Rule {
     uint32_t rank = kNoRank;  // lowest is applied first; kNoRank: the pair does not merge
     int32_t result = 0;
@@ -36,6 +37,7 @@ class MergeTable {
       if (slots_[i].key == kEmpty) return {};
     }
   }
+  // Id of the entry of one byte, or kNoByte.
   int32_t byte_id(uint8_t byte) const { return byte_ids_[byte]; }
 
   // True if some entry contains these two bytes next to each other. Where it is false no token can
@@ -67,7 +69,7 @@ class MergeTable {
   std::vector<Slot> slots_;  // open addressing, at most half full
   size_t mask_;
   int shift_, hint_shift_;
-  std::array<int32_t, 256> byte_ids_{};
+  std::array<int32_t, 256> byte_ids_;
   std::bitset<65536> byte_pairs_;
 };
 

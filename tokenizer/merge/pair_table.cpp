@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "tokenizer/merge/merge_table.h"
+#include "tokenizer/merge/stable_pair.h"
 
 namespace weft {
 namespace {
@@ -23,13 +24,12 @@ template <typename Token>
 std::optional<PairTable<Token>> PairTable<Token>::make(const MergeRules& rules) {
   if (kNumBytes + rules.merges.size() >= kNever) return std::nullopt;
   PairTable table;
-  if (!table.add_tokens(rules)) return std::nullopt;
+  table.add_tokens(rules);
   return table;
 }
 
-// Returns false if the vocabulary is not suitable.
 template <typename Token>
-bool PairTable<Token>::add_tokens(const MergeRules& rules) {
+void PairTable<Token>::add_tokens(const MergeRules& rules) {
   const size_t num_tokens = kNumBytes + rules.merges.size();
   std::vector<Token> token_of_id(rules.entries.size(), kNone);
   std::vector<Row> rows(num_tokens);
@@ -37,11 +37,10 @@ bool PairTable<Token>::add_tokens(const MergeRules& rules) {
     ids_.push_back(rules.table.byte_id(static_cast<uint8_t>(byte)));
     num_bytes_.push_back(1);
     halves_.push_back({static_cast<Token>(byte), static_cast<Token>(byte)});
-    token_of_id[ids_.back()] = static_cast<Token>(byte);
+    if (ids_.back() >= 0) token_of_id[ids_.back()] = static_cast<Token>(byte);
   }
   for (const MergeRules::Merge& merge : rules.merges) {
     const Token left = token_of_id[merge.left], right = token_of_id[merge.right];
-    if (left == kNone || right == kNone || token_of_id[merge.result] != kNone) return false;
     const auto product = static_cast<Token>(ids_.size());
     token_of_id[merge.result] = product;
     ids_.push_back(merge.result);
@@ -57,7 +56,6 @@ bool PairTable<Token>::add_tokens(const MergeRules& rules) {
     const auto left = static_cast<uint8_t>(pair >> 8), right = static_cast<uint8_t>(pair);
     byte_pairs_[pair] = rules.table.may_touch(left, right) ? find(left, right) : kNever;
   }
-  return true;
 }
 
 // The longest rows first, as long as it is easy to find room for them.
@@ -97,32 +95,13 @@ bool PairTable<Token>::place_row(const Row& row) {
   return false;
 }
 
-// Takes the later-made token apart again and again: if the two tokens that then touch at the border
-// would have merged before it was made, the pair is not what merging ends with. `limit` is the
-// first token that is too late to matter; among equal ones the left is made first.
-// (is_valid_token_pair of github/rust-gems, crates/bpe.)
 template <typename Token>
 bool PairTable<Token>::is_stable(Token left, Token right) const {
-  uint32_t limit = kNone;
-  for (;;) {
-    const Token joined = find(left, right);
-    if (joined < limit && joined != kNone) return false;
-    if (left > right) {
-      limit = left;
-      left = halves_[left].right;
-      if (left != limit) continue;
-      limit = right + uint32_t{1};
-      right = halves_[right].left;
-      if (right + uint32_t{1} == limit) return true;
-    } else {
-      limit = right + uint32_t{1};
-      right = halves_[right].left;
-      if (right + uint32_t{1} != limit) continue;
-      limit = left;
-      left = halves_[left].right;
-      if (left == limit) return true;
-    }
-  }
+  const auto find_product = [this](uint32_t a, uint32_t b) {
+    const Token product = find(static_cast<Token>(a), static_cast<Token>(b));
+    return product == kNone ? UINT32_MAX : uint32_t{product};
+  };
+  return is_stable_pair(left, right, find_product, halves_);
 }
 
 template class PairTable<uint16_t>;

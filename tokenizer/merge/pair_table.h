@@ -27,9 +27,7 @@ class PairTable {
   // possible with GPT-2's vocabulary.
   static constexpr Token kNever = kNone - 1;
 
-  // Entries must encode to themselves (Vocabulary::entries_encode_to_themselves). Empty unless each
-  // entry is the product of exactly one merge, of tokens made before it, and the tokens fit
-  // `Token`. GPT-2's vocabulary and learned ones are so.
+  // The merges must be effective ones (effective_merges.h). Empty if the tokens do not fit `Token`.
   static std::optional<PairTable> make(const MergeRules& rules);
 
   // Returns the product, or kNone.
@@ -61,7 +59,7 @@ class PairTable {
   struct Row;
 
   PairTable() = default;
-  bool add_tokens(const MergeRules& rules);
+  void add_tokens(const MergeRules& rules);
   void place_rows(std::vector<Row>& rows);
   bool place_row(const Row& row);
 

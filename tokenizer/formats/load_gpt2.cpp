@@ -1,4 +1,4 @@
-#include "tokenizer/load_gpt2.h"
+#include "tokenizer/formats/load_gpt2.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -86,8 +86,8 @@ class Gpt2Loader {
             .merge_table = MergeTable(static_cast<size_t>(std::count(
                                           merges_txt.bytes.begin(), merges_txt.bytes.end(), '\n')) +
                                       1),
-            .special_tokens = {},
-            .pattern = std::make_shared<Gpt2Pattern>()} {
+            .pattern = std::make_shared<Gpt2Pattern>(),
+            .pattern_name = "gpt2"} {
     find_ids();
     take_bytes();
     read_merges(merges_txt.bytes);
@@ -118,6 +118,7 @@ void Gpt2Loader::find_ids() {
     const std::string& entry = parts_.entries[id];
     if (entry == kEndOfText) {
       parts_.end_of_document = id;
+      parts_.added_tokens.push_back({.content = entry, .id = id});
       continue;
     }
     ids_.emplace(entry, id);

@@ -2,18 +2,11 @@
 #pragma once
 
 #include <memory>
-#include <string>
-#include <string_view>
 
+#include "tokenizer/formats/named_bytes.h"
 #include "tokenizer/vocabulary.h"
 
 namespace weft {
-
-// The content of a file, and its name in messages.
-struct NamedBytes {
-  std::string name;
-  std::string_view bytes;
-};
 
 // Checks both: every byte has an entry, ids are 0..size-1 without gap, each merge joins two entries
 // into an entry, and every entry is a byte, made by a merge, or a special token, which is written

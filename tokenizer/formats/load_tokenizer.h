@@ -1,0 +1,36 @@
+// Reads a tokenizer that is one file: Hugging Face's tokenizer.json, a tiktoken rank file, or
+// Mistral's tekken.json. The content tells which one it is, not the name.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "tokenizer/formats/named_bytes.h"
+#include "tokenizer/vocabulary.h"
+
+namespace weft {
+
+// No tokenizer in use is so large (GLM-4's tokenizer.json has 20 MB): callers may refuse a file
+// before they read it.
+inline constexpr size_t kMaxTokenizerBytes = size_t{256} << 20;
+
+struct LoadOptions {
+  // A rank file names neither its pattern nor its special tokens. They follow from the SHA-256 of
+  // the file (64 lower-case hex digits) where it is a known one, else from the name of a pattern:
+  // r50k, p50k, cl100k, o200k, llama3, qwen; v1 and v2 are Megatron's names for cl100k's pattern
+  // and Tekken's. Other files are refused with a pattern.
+  std::string sha256 = {};
+  std::string tiktoken_pattern = {};
+  // The token that ends documents, by its text or its id; "" is what the family was trained with.
+  std::string end_of_document = {};
+};
+
+// Throws std::runtime_error, which names the file, the place in it, the reason and what to do, for
+// anything that is damaged, hostile or not supported: the pattern of a tokenizer is printed if it
+// is not known, and a kind of model that is no byte-level BPE is named. Time and memory are linear
+// in the file.
+std::shared_ptr<const Vocabulary> load_tokenizer(const NamedBytes& file,
+                                                 const LoadOptions& options = {});
+
+}  // namespace weft
