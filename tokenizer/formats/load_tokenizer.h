@@ -22,8 +22,6 @@ struct LoadOptions {
   // and Tekken's. Other files are refused with a pattern.
   std::string sha256 = {};
   std::string tiktoken_pattern = {};
-  // The token that ends documents, by its text or its id; "" is what the family was trained with.
-  std::string end_of_document = {};
 };
 
 // Throws std::runtime_error, which names the file, the place in it, the reason and what to do, for
