@@ -4,8 +4,8 @@
 
 #include <cstddef>
 #include <memory>
-#include <string>
 
+#include "tokenizer/formats/load_options.h"
 #include "tokenizer/formats/named_bytes.h"
 #include "tokenizer/vocabulary.h"
 
@@ -14,15 +14,6 @@ namespace weft {
 // No tokenizer in use is so large (GLM-4's tokenizer.json has 20 MB): callers may refuse a file
 // before they read it.
 inline constexpr size_t kMaxTokenizerBytes = size_t{256} << 20;
-
-struct LoadOptions {
-  // A rank file names neither its pattern nor its special tokens. They follow from the SHA-256 of
-  // the file (64 lower-case hex digits) where it is a known one, else from the name of a pattern:
-  // r50k, p50k, cl100k, o200k, llama3, qwen; v1 and v2 are Megatron's names for cl100k's pattern
-  // and Tekken's. Other files are refused with a pattern.
-  std::string sha256 = {};
-  std::string tiktoken_pattern = {};
-};
 
 // Throws std::runtime_error, which names the file, the place in it, the reason and what to do, for
 // anything that is damaged, hostile or not supported: the pattern of a tokenizer is printed if it
