@@ -42,12 +42,11 @@ std::vector<std::string_view> VocabSink::texts_by_id() const {
       throw std::runtime_error(file_ + ": entry '" + std::string(text_of(i)) +
                                "' of model.vocab: " + why);
     };
-    if (text_of(i).empty()) refuse("it is empty");
     if (id >= size()) {
       refuse("it has id " + std::to_string(id) + ", but the ids of " + std::to_string(size()) +
              " entries must be 0 to " + std::to_string(size() - 1));
     }
-    if (!texts[id].empty()) refuse("its id " + std::to_string(id) + " is used twice");
+    if (texts[id].data() != nullptr) refuse("its id " + std::to_string(id) + " is used twice");
     texts[id] = text_of(i);
   }
   return texts;
@@ -113,7 +112,7 @@ void MergesSink::add_to(Vocabulary::Parts& parts, const EntryIndex& ids) const {
     };
     if (merge.left < 0 || merge.right < 0 || merge.result < 0) {
       const std::string_view missing = merge.left < 0 ? left : merge.right < 0 ? right : both;
-      refuse("'" + std::string(missing) + "' is no entry of model.vocab");
+      refuse(std::string(missing) + " is no entry of model.vocab");
     }
     if (!parts.merge_table.add(merge.left, merge.right, {static_cast<uint32_t>(i), merge.result}))
       refuse("it stands there twice");
