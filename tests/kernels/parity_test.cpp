@@ -11,6 +11,7 @@
 #include <limits>
 #include <memory>
 #include <random>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -123,6 +124,22 @@ TEST(CudaAttention, KernelsAreThoseOfTheDevice) {
   const bool is_hopper = backend->description().find("(sm_90,") != std::string::npos;
   const std::string wanted = is_hopper && !wants_mma_sync ? "wgmma" : "mma.sync";
   EXPECT_NE(flash_kernels().find(wanted), std::string::npos) << flash_kernels();
+}
+
+TEST(CudaAttention, AnUnknownChoiceOfKernelsIsRefused) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto ask_and_exit = [] {
+    ::setenv("WEFT_ATTENTION", "wgmma", /*overwrite=*/1);
+    try {
+      flash_kernels();
+    } catch (const std::invalid_argument& error) {
+      std::cerr << error.what();
+      std::exit(2);
+    }
+    std::exit(0);
+  };
+  EXPECT_EXIT(ask_and_exit(), testing::ExitedWithCode(2),
+              "WEFT_ATTENTION is wgmma; it can be mma_sync, or be left out");
 }
 
 // In such a batch each block of the GPU's has several items, one after the other

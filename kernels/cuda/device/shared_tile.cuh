@@ -23,6 +23,14 @@ __device__ inline void wait_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
+// Stores 16 bytes at once where `valid`. (The compiler can make an assignment four stores.)
+__device__ inline void store_16_bytes(void* dst, uint4 value, bool valid) {
+  asm volatile(
+      "{ .reg .pred p; setp.ne.b32 p, %5, 0; @p st.global.v4.b32 [%0], {%1,%2,%3,%4}; }" ::"l"(dst),
+      "r"(value.x), "r"(value.y), "r"(value.z), "r"(value.w), "r"(static_cast<int>(valid))
+      : "memory");
+}
+
 // A tile in shared memory with rows of D numbers. The 16-byte chunks of a row are permuted by an
 // XOR with bits of the row, so that the eight rows that one ldmatrix step reads lie in different
 // banks. (At D = 96 and 160 two rows already span 8 chunks modulo 8.)
@@ -90,7 +98,7 @@ __device__ inline void store_rows(const float (&acc)[kM][D / 8][4], const float 
                  : "r"(tile.at(r, chunk))
                  : "memory");
     const bool valid = r < num_valid && (!kPadded || chunk * 8 < head_size);
-    if (valid) *reinterpret_cast<uint4*>(dst + r * row_stride + chunk * 8) = value;
+    store_16_bytes(dst + r * row_stride + chunk * 8, value, valid);
   }
 }
 

@@ -52,28 +52,38 @@ __device__ inline void group_sum(float (&values)[kCount], float (*shared)[kCount
   for (int i = 0; i < kCount; ++i) values[i] = __shfl_sync(0xffffffffu, total, i);
 }
 
-// Adds the columns' sums of a block's groups, one group after the other, always in the same order,
-// and stores them. `shared` has kSize numbers for each thread of a group.
+// Adds the columns' sums of the other groups of a block to those of its last group, always in the
+// same order. `shared` has room for the sums of all threads.
+template <int kSums, int kVecs, int kSize>
+__device__ inline void add_groups(float (&sums)[kSums][kVecs][kSize], float* shared, int group,
+                                  int num_groups, int group_threads, int thread) {
+  const int last = num_groups - 1;
+  if (group < last) {
+    float* place = shared + group * group_threads + thread;
+#pragma unroll
+    for (int n = 0; n < kSums * kVecs * kSize; ++n)
+      place[n * last * group_threads] = sums[n / kSize / kVecs][n / kSize % kVecs][n % kSize];
+  }
+  __syncthreads();
+  if (group < last) return;
+#pragma unroll
+  for (int n = 0; n < kSums * kVecs * kSize; ++n) {
+    const float* place = shared + n * last * group_threads + thread;
+    float total = *place;
+    for (int other = 1; other < last; ++other) total += place[other * group_threads];
+    sums[n / kSize / kVecs][n / kSize % kVecs][n % kSize] += total;
+  }
+}
+
 template <int kSums, int kVecs, int kSize, typename Inputs>
-__device__ inline void store_column_sums(float (&sums)[kSums][kVecs][kSize], const Inputs& inputs,
-                                         float* shared, float* partials, int C, int group,
-                                         int num_groups, int group_threads, int thread) {
+__device__ inline void store_column_sums(const float (&sums)[kSums][kVecs][kSize],
+                                         const Inputs& inputs, float* partials, int C) {
 #pragma unroll
   for (int k = 0; k < kSums; ++k) {
 #pragma unroll
     for (int i = 0; i < kVecs; ++i) {
-      float(&own)[kSize] = sums[k][i];
-      for (int turn = 0; turn < num_groups; ++turn) {
-        if (num_groups > 1) __syncthreads();
-        if (turn != group || !inputs.has(i)) continue;
-#pragma unroll
-        for (int j = 0; j < kSize; ++j) {
-          float& total = shared[j * group_threads + thread];
-          if (turn > 0) own[j] += total;
-          if (turn < num_groups - 1) total = own[j];
-        }
-      }
-      if (group < num_groups - 1 || !inputs.has(i)) continue;
+      if (!inputs.has(i)) continue;
+      const float(&own)[kSize] = sums[k][i];
 #pragma unroll
       for (int j = 0; j < kSize; j += 4)
         store_vec(partials + k * C + inputs.column(i) + j,
@@ -173,14 +183,19 @@ __global__ void __launch_bounds__(Layout::kMaxThreads, Layout::kMinBlocks)
     slot = slot == Inputs::kAhead ? 0 : slot + 1;
   }
 
-  extern __shared__ uint4 ring[];
   if constexpr (Layout::kSlots > 0) {
-    async_wait<0>();  // The ring becomes the place of sums.
-    __syncthreads();
+    async_wait<0>();
+    if (num_groups > 1) {
+      extern __shared__ uint4 ring[];  // It becomes the place of sums.
+      static_assert(Inputs::kBytesPerThread >= static_cast<int>(sizeof column_sums));
+      __syncthreads();
+      add_groups(column_sums, reinterpret_cast<float*>(ring), group, num_groups, group_threads,
+                 thread);
+      if (group < num_groups - 1) return;
+    }
   }
-  store_column_sums(column_sums, inputs, reinterpret_cast<float*>(ring),
-                    args.partials + static_cast<int64_t>(blockIdx.x) * kSums * args.C, args.C,
-                    group, num_groups, group_threads, thread);
+  store_column_sums(column_sums, inputs,
+                    args.partials + static_cast<int64_t>(blockIdx.x) * kSums * args.C, args.C);
 }
 
 template <typename R, typename X, bool kRms, bool kBranchBias>
