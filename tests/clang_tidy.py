@@ -43,13 +43,20 @@ def flags_of(command):
     return flags
 
 
+def compiled_files():
+    """(file, flags) of all files in the build; CMake's unity builds compile files that include them."""
+    for entry in json.loads((build_dir / "compile_commands.json").read_text()):
+        file = pathlib.Path(entry["file"])
+        names = INCLUDE.findall(file.read_text()) if file.parent.name == "Unity" else [file]
+        for name in names:
+            yield pathlib.Path(name), flags_of(entry["command"])
+
+
 def groups():
     """[(flags, files)] of all our .cpp files in the build: neighbours, with the flags of each other."""
     by_folder = collections.defaultdict(dict)
-    for entry in json.loads((build_dir / "compile_commands.json").read_text()):
-        file = pathlib.Path(entry["file"])
+    for file, flags in compiled_files():
         if file.suffix == ".cpp" and file.is_relative_to(source_dir) and not file.is_relative_to(build_dir) and "cuda" not in file.parts:
-            flags = flags_of(entry["command"])
             machine = tuple(flag for flag in flags if flag.startswith("-m"))
             first, *rest = file.relative_to(source_dir).parts
             by_folder[first, rest[0] if first == "tests" else "", machine].setdefault(file, flags)

@@ -13,11 +13,11 @@
 namespace weft {
 namespace {
 
-using Json = nlohmann::json;
+using SortedJson = nlohmann::json;
 
 // Reads the members of a step while its line is parsed: a run may have a million lines, and a tree
 // of each would take three times as long.
-class StepReader final : public nlohmann::json_sax<Json> {
+class StepReader final : public nlohmann::json_sax<SortedJson> {
  public:
   // Returns the step of a line; nothing for that of an evaluation. Throws std::runtime_error.
   std::optional<LoggedStep> read(std::string_view line) {
@@ -25,7 +25,7 @@ class StepReader final : public nlohmann::json_sax<Json> {
     depth_ = 0;
     member_ = kNone;
     step_ = {};
-    if (!Json::sax_parse(line.begin(), line.end(), this)) throw std::runtime_error(error_);
+    if (!SortedJson::sax_parse(line.begin(), line.end(), this)) throw std::runtime_error(error_);
     if ((found_ & kLoss) == 0) return std::nullopt;
     if (found_ != (kIteration | kSamples | kBatch | kLoss | kNorm))
       throw std::runtime_error(

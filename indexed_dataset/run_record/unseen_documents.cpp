@@ -21,11 +21,11 @@
 namespace weft {
 namespace {
 
-using Json = nlohmann::json;
+using SortedJson = nlohmann::json;
 
-[[noreturn]] void refuse(const std::string& why) { throw std::invalid_argument(why); }
+[[noreturn]] void refuse_documents(const std::string& why) { throw std::invalid_argument(why); }
 
-void add_object(const Json& object, const Json& dataset, NamedDocuments& documents) {
+void add_object(const SortedJson& object, const SortedJson& dataset, NamedDocuments& documents) {
   const NamedDocument document =
       documents.add(dataset.is_null() ? documents.only_dataset()
                                       : documents.dataset_named(dataset.get<std::string>()),
@@ -36,7 +36,7 @@ void add_object(const Json& object, const Json& dataset, NamedDocuments& documen
   if (object["offset_bytes"] == entry.offset_bytes &&
       object.at("input") == sources->inputs()[entry.input_idx])
     return;
-  refuse(fmt::format(
+  refuse_documents(fmt::format(
       "document {} of {} came from {}, and not from there: the number is of another dataset",
       document.document_idx, documents.names().prefix(document.dataset_idx),
       escape_for_terminal(sources->describe(document.document_idx))));
@@ -45,22 +45,23 @@ void add_object(const Json& object, const Json& dataset, NamedDocuments& documen
 // Takes what a command of weft-data inspect prints with --format jsonl.
 void add_json(const std::string& line, NamedDocuments& documents) {
   try {
-    const auto json = parse_json<Json>(line);
-    const Json dataset = json.value("dataset", Json());
+    const auto json = parse_json<SortedJson>(line);
+    const SortedJson dataset = json.value("dataset", SortedJson());
     if (json.contains("parts")) {  // samples
-      for (const Json& part : json["parts"]) add_object(part, dataset, documents);
+      for (const SortedJson& part : json["parts"]) add_object(part, dataset, documents);
     } else if (json.contains("lm_loss")) {  // spikes; without "samples" none are known
-      for (const Json& sample : json.value("samples", Json::array())) {
-        for (const Json& document : sample.at("documents"))
+      for (const SortedJson& sample : json.value("samples", SortedJson::array())) {
+        for (const SortedJson& document : sample.at("documents"))
           add_object(document, sample.at("dataset"), documents);
       }
     } else {
       add_object(json, dataset, documents);
     }
-  } catch (const Json::exception& error) {
-    refuse(fmt::format("not an object with \"dataset\" and \"document\": {}", error.what()));
+  } catch (const SortedJson::exception& error) {
+    refuse_documents(
+        fmt::format("not an object with \"dataset\" and \"document\": {}", error.what()));
   } catch (const NotAnInteger& error) {
-    refuse(error.what());
+    refuse_documents(error.what());
   }
 }
 
@@ -90,7 +91,7 @@ void add_documents_of_line(std::string_view line, NamedDocuments& documents) {
   } else if (const auto source = find_number_behind(line, ":")) {
     documents.add_line({source->name, source->number});
   } else {
-    refuse(
+    refuse_documents(
         "it names no document; give PREFIX NUMBER, FILE:OFFSET, or what weft-data inspect prints "
         "with --format jsonl");
   }

@@ -18,7 +18,7 @@ bool is_of_scheme(char c) {
 }
 bool is_space_or_control(char c) { return static_cast<unsigned char>(c) <= ' '; }
 
-std::string_view trimmed(std::string_view text) {
+std::string_view without_controls_around(std::string_view text) {
   while (!text.empty() && is_space_or_control(text.front())) text.remove_prefix(1);
   while (!text.empty() && is_space_or_control(text.back())) text.remove_suffix(1);
   return text;
@@ -57,7 +57,7 @@ std::string_view host_of(std::string_view after_scheme) {
   } else if (colon != after_scheme.npos) {
     host = host.substr(0, colon - begin);
   }
-  host = trimmed(host.substr(0, host.find('\0')));
+  host = without_controls_around(host.substr(0, host.find('\0')));
   while (host.ends_with('.')) host.remove_suffix(1);
   return host;
 }
@@ -118,10 +118,10 @@ OriginPath keys_of(std::string_view path) {
 
 Origin origin_of(std::string_view value) {
   Origin origin;
-  value = trimmed(beginning_of(value, kMaxOriginTextBytes));
+  value = without_controls_around(beginning_of(value, kMaxOriginTextBytes));
   const size_t scheme_bytes = scheme_length(value);
   if (scheme_bytes == 0) {
-    put_beginning(origin, trimmed(value.substr(0, value.find('\0'))));
+    put_beginning(origin, without_controls_around(value.substr(0, value.find('\0'))));
     return origin;
   }
   const std::string_view host = host_of(value.substr(scheme_bytes));

@@ -13,39 +13,39 @@
 namespace weft {
 namespace {
 
-using Json = nlohmann::json;
+using SortedJson = nlohmann::json;
 
 constexpr const char* kSpecialNames[] = {"literal", "token", "error"};  // by SpecialTokens
 constexpr const char* kOriginKeyOption = "--origin-key";
 
 // Paths may hold any bytes: those that are not UTF-8 are replaced, not refused.
-std::string dump_lenient(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+std::string dump_lenient(const SortedJson& json) {
+  return json.dump(-1, ' ', false, SortedJson::error_handler_t::replace);
 }
 
-bool is_identity(const Json& json) {
+bool is_identity(const SortedJson& json) {
   if (!json.is_object() || !json.contains("options") || !json["options"].is_object()) return false;
   if (!json.contains("inputs") || !json["inputs"].is_array()) return false;
-  return std::all_of(json["inputs"].begin(), json["inputs"].end(), [](const Json& input) {
+  return std::all_of(json["inputs"].begin(), json["inputs"].end(), [](const SortedJson& input) {
     return input.is_object() && input.contains("path") && input["path"].is_string() &&
            input.contains("version") && input["version"].is_string();
   });
 }
 
-std::vector<std::string> paths_of(const Json& inputs) {
+std::vector<std::string> paths_of(const SortedJson& inputs) {
   std::vector<std::string> paths;
-  for (const Json& input : inputs) paths.push_back(input.value("path", ""));
+  for (const SortedJson& input : inputs) paths.push_back(input.value("path", ""));
   return paths;
 }
 
 // Manifests know the version, but not the bytes.
-bool has_changed(const Json& before, const Json& after) {
+bool has_changed(const SortedJson& before, const SortedJson& after) {
   return before.contains("bytes") ? before != after : before["version"] != after["version"];
 }
 
 // The first input that differs, by name or by content.
-std::string difference_of_inputs(const Json& before, const Json& after, Compared compared,
-                                 const std::string& was, const std::string& is) {
+std::string difference_of_inputs(const SortedJson& before, const SortedJson& after,
+                                 Compared compared, const std::string& was, const std::string& is) {
   const std::vector<std::string> first = paths_of(before), second = paths_of(after);
   for (size_t i = 0; i < std::min(first.size(), second.size()); ++i) {
     if (first[i] != second[i]) {
@@ -53,7 +53,7 @@ std::string difference_of_inputs(const Json& before, const Json& after, Compared
     }
     if (!has_changed(before[i], after[i])) continue;
     if (compared == Compared::kRuns) return fmt::format("the input '{}' has changed", first[i]);
-    const auto file = [](const Json& input) {
+    const auto file = [](const SortedJson& input) {
       return fmt::format("{} bytes, {}", dump_lenient(input["bytes"]),
                          input["version"].get<std::string>());
     };
@@ -65,11 +65,11 @@ std::string difference_of_inputs(const Json& before, const Json& after, Compared
 }
 
 // A value as it stands on the command line.
-std::string shown(const Json& value) {
+std::string shown(const SortedJson& value) {
   if (value.is_string()) return dump_lenient(value);
   if (!value.is_array()) return value.is_null() ? "nothing" : dump_lenient(value);
   std::string words;
-  for (const Json& element : value) {
+  for (const SortedJson& element : value) {
     if (!words.empty()) words += ' ';
     words += element.is_string() ? element.get<std::string>() : dump_lenient(element);
   }
@@ -86,7 +86,7 @@ std::string utf8_name(const Input& input) {
 std::string run_identity(const PipelineConfig& config, TokenType type, const Inputs& inputs,
                          IdentityFor use) {
   const TokenizeRules& rules = config.rules;
-  Json list = Json::array();
+  SortedJson list = SortedJson::array();
   for (const auto& input : inputs) {
     const InputIdentity& is = input->identity();
     list.push_back(
@@ -94,7 +94,7 @@ std::string run_identity(const PipelineConfig& config, TokenType type, const Inp
     if (use == IdentityFor::kJournal && !is.status_changed.empty())
       list.back()["status_changed"] = is.status_changed;
   }
-  Json identity = {
+  SortedJson identity = {
       {"weft-data preprocess", 1},
       {"inputs", list},
       {"options",
@@ -114,8 +114,8 @@ std::string run_identity(const PipelineConfig& config, TokenType type, const Inp
 }
 
 std::string rank_identity(const PipelineConfig& config, const std::string& identity) {
-  Json json = Json::parse(identity);
-  Json& options = json["options"];
+  SortedJson json = SortedJson::parse(identity);
+  SortedJson& options = json["options"];
   options["--output-prefix"] = config.work_prefix.string();
   options["--on-bad-line"] = config.rules.on_bad_line == OnBadLine::kSkip ? "skip" : "stop";
   options["--max-output"] = config.max_output_bytes;
@@ -132,21 +132,21 @@ IdentityDifference difference(const std::string& first, const std::string& secon
   const bool are_ranks = compared == Compared::kRanks;
   const std::string was = are_ranks ? "rank 0 has" : "was", is = are_ranks ? "that rank has" : "is";
   IdentityDifference difference;
-  const Json before = Json::parse(first, nullptr, false);
-  const Json after = Json::parse(second);
+  const SortedJson before = SortedJson::parse(first, nullptr, false);
+  const SortedJson after = SortedJson::parse(second);
   if (!is_identity(before)) {
     difference.text = "made by another version of weft-data";
     return difference;
   }
   // An identity without origins does not say so.
-  const auto options_of = [](const Json& identity) {
-    Json options = identity.at("options");
+  const auto options_of = [](const SortedJson& identity) {
+    SortedJson options = identity.at("options");
     if (!options.contains(kOriginKeyOption)) options[kOriginKeyOption] = kNoOriginKey;
     return options;
   };
-  const Json options_before = options_of(before), options_after = options_of(after);
+  const SortedJson options_before = options_of(before), options_after = options_of(after);
   for (const auto& [name, value] : options_after.items()) {
-    const Json other = options_before.value(name, Json());
+    const SortedJson other = options_before.value(name, SortedJson());
     if (other == value) continue;
     if (!difference.text.empty()) difference.text += "; ";
     // Hashes say nothing to people.
@@ -160,7 +160,7 @@ IdentityDifference difference(const std::string& first, const std::string& secon
   difference.same_inputs = paths_of(before["inputs"]) == paths_of(after.at("inputs"));
   if (!difference.text.empty() && !inputs.empty()) difference.text += "; ";
   difference.text += inputs;
-  for (const Json& input : before["inputs"]) {
+  for (const SortedJson& input : before["inputs"]) {
     difference.is_lost = difference.is_lost || input.value("version", "").empty();
   }
   return difference;

@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <exception>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -41,6 +43,16 @@ inline std::string to_hex(const std::string& bytes) {
   std::string hex;
   for (const unsigned char byte : bytes) hex.append({digits[byte >> 4], digits[byte & 15]});
   return hex;
+}
+
+// The message with which an action fails.
+inline std::string error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "(nothing was thrown)";
 }
 
 }  // namespace weft

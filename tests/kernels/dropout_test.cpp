@@ -15,8 +15,6 @@
 namespace weft::test {
 namespace {
 
-constexpr DType kSingle = DType::kFloat32;
-
 // Known answers of Random123's kat_vectors for philox4x32-10.
 TEST(Philox, MatchesRandom123) {
   const PhiloxBlock zeros = philox(0, 0, 0);
@@ -80,10 +78,10 @@ std::vector<uint32_t> attention_mask(Backend& backend, int64_t T, const Dropout&
   constexpr int64_t kD = 1;
   Arrays arrays(backend);
   const Tensor kept = arrays.make(DType::kInt32, {1, 1, attention_mask_words(T)});
-  arrays.run(AttentionForward{.out = arrays.make(kSingle, {1, T, 1, kD}),
-                              .lse = arrays.make(kSingle, {1, 1, T}),
+  arrays.run(AttentionForward{.out = arrays.make(DType::kFloat32, {1, T, 1, kD}),
+                              .lse = arrays.make(DType::kFloat32, {1, 1, T}),
                               .kept = kept,
-                              .qkv = arrays.make(kSingle, {1, T, 1, 3, kD}),
+                              .qkv = arrays.make(DType::kFloat32, {1, T, 1, 3, kD}),
                               .dropout = dropout});
   const auto* words = kept.as<uint32_t>();
   return {words, words + attention_mask_words(T)};
@@ -104,10 +102,10 @@ TEST(Dropout, AttentionDropsTheFractionItShould) {
 // Returns the multipliers of n elements as an operation applies them, to a branch of ones.
 Values multipliers(Backend& backend, int64_t n, const Dropout& dropout) {
   Arrays arrays(backend);
-  const Tensor out = arrays.make(kSingle, {1, n});
+  const Tensor out = arrays.make(DType::kFloat32, {1, n});
   arrays.run(ResidualNormForward{
       .residual_out = out,
-      .branch = arrays.make(kSingle, {1, n}, Values(static_cast<size_t>(n), 1.0)),
+      .branch = arrays.make(DType::kFloat32, {1, n}, Values(static_cast<size_t>(n), 1.0)),
       .dropout = dropout});
   return arrays.read(out);
 }
@@ -160,11 +158,11 @@ TEST(Dropout, AttentionOfABatchEqualsAttentionOfItsParts) {
   constexpr int64_t kWords = attention_mask_words(kT);
   const Dropout dropout{.p = 0.2F, .seed = 4, .stream = 5, .first_element = 128};
   Arrays arrays(*backend);
-  const Values qkv = random_values(3 * kBatch * kPart, 1, kSingle);
-  const Tensor out = arrays.make(kSingle, {kBatch, kT, kH, kD});
-  const Tensor all = arrays.make(kSingle, {kBatch, kT, kH, 3, kD}, qkv);
+  const Values qkv = random_values(3 * kBatch * kPart, 1, DType::kFloat32);
+  const Tensor out = arrays.make(DType::kFloat32, {kBatch, kT, kH, kD});
+  const Tensor all = arrays.make(DType::kFloat32, {kBatch, kT, kH, 3, kD}, qkv);
   arrays.run(AttentionForward{.out = out,
-                              .lse = arrays.make(kSingle, {kBatch, kH, kT}),
+                              .lse = arrays.make(DType::kFloat32, {kBatch, kH, kT}),
                               .kept = arrays.make(DType::kInt32, {kBatch, kH, kWords}),
                               .qkv = all,
                               .scale = 0.3F,
@@ -173,12 +171,12 @@ TEST(Dropout, AttentionOfABatchEqualsAttentionOfItsParts) {
   for (int64_t b = 0; b < kBatch; ++b) {
     Dropout part = dropout;
     part.first_element += static_cast<uint64_t>(b * kH * 32 * kWords);
-    const Tensor part_out = arrays.make(kSingle, {1, kT, kH, kD});
+    const Tensor part_out = arrays.make(DType::kFloat32, {1, kT, kH, kD});
     arrays.run(AttentionForward{
         .out = part_out,
-        .lse = arrays.make(kSingle, {1, kH, kT}),
+        .lse = arrays.make(DType::kFloat32, {1, kH, kT}),
         .kept = arrays.make(DType::kInt32, {1, kH, kWords}),
-        .qkv = Tensor(all.as<float>() + 3 * b * kPart, kSingle, {1, kT, kH, 3, kD}),
+        .qkv = Tensor(all.as<float>() + 3 * b * kPart, DType::kFloat32, {1, kT, kH, 3, kD}),
         .scale = 0.3F,
         .dropout = part});
     EXPECT_EQ(arrays.read(part_out),

@@ -15,17 +15,9 @@
 namespace weft {
 namespace {
 
-using Vocabularies = std::vector<std::shared_ptr<const Vocabulary>>;
-
-Vocabularies vocabularies() {
-  Vocabularies result = {test::small_vocabulary()};
-  if (const auto gpt2 = test::gpt2_vocabulary()) result.push_back(gpt2);
-  return result;
-}
-
-class BothMergers {
+class MatchAndMerge {
  public:
-  explicit BothMergers(const Vocabulary& vocabulary)
+  explicit MatchAndMerge(const Vocabulary& vocabulary)
       : by_rank_(vocabulary.merge_table()), by_match_(*vocabulary.backtrack_table()) {}
 
   void expect_same(std::string_view word) {
@@ -43,7 +35,8 @@ class BothMergers {
 };
 
 // Words over an alphabet of whole units, so that real entries come up.
-std::string word_of(const std::vector<std::string>& units, size_t num_units, std::mt19937& random) {
+std::string word_of_units(const std::vector<std::string>& units, size_t num_units,
+                          std::mt19937& random) {
   std::string word;
   for (size_t i = 0; i < num_units; ++i) word += units[random() % units.size()];
   return word;
@@ -61,14 +54,14 @@ TEST(BacktrackingMerger, EqualsMergingOnRandomWords) {
       {"\xC3", "\xA9", "\xE4", "\xB8", "\xAD", "\xC3\x83", "\xC3\x82"},
       {"\u3042", "\u3044", "\u306E", "\u4E2D", "\u6587", "\u30FC"}};
   std::mt19937 random(23);
-  for (const auto& vocabulary : vocabularies()) {
-    BothMergers mergers(*vocabulary);
+  for (const auto& vocabulary : test::vocabularies()) {
+    MatchAndMerge mergers(*vocabulary);
     for (const std::vector<std::string>& alphabet : alphabets) {
       for (int round = 0; round < 3000; ++round) {
-        mergers.expect_same(word_of(alphabet, 1 + random() % 100, random));
+        mergers.expect_same(word_of_units(alphabet, 1 + random() % 100, random));
         if (HasFatalFailure()) return;
       }
-      mergers.expect_same(word_of(alphabet, 50'000, random));
+      mergers.expect_same(word_of_units(alphabet, 50'000, random));
       if (HasFatalFailure()) return;
     }
   }
@@ -77,8 +70,8 @@ TEST(BacktrackingMerger, EqualsMergingOnRandomWords) {
 // Entries joined, and cut off at both ends, meet the cases where the longest match is wrong.
 TEST(BacktrackingMerger, EqualsMergingOnJoinedEntries) {
   std::mt19937 random(24);
-  for (const auto& vocabulary : vocabularies()) {
-    BothMergers mergers(*vocabulary);
+  for (const auto& vocabulary : test::vocabularies()) {
+    MatchAndMerge mergers(*vocabulary);
     for (int round = 0; round < 100'000; ++round) {
       std::string word;
       for (size_t i = 1 + random() % 6; i > 0; --i) {
@@ -94,8 +87,8 @@ TEST(BacktrackingMerger, EqualsMergingOnJoinedEntries) {
 
 TEST(BacktrackingMerger, EqualsMergingOnAnyBytes) {
   std::mt19937 random(25);
-  for (const auto& vocabulary : vocabularies()) {
-    BothMergers mergers(*vocabulary);
+  for (const auto& vocabulary : test::vocabularies()) {
+    MatchAndMerge mergers(*vocabulary);
     for (int round = 0; round < 10'000; ++round) {
       std::string bytes(1 + random() % 200, '\0');
       for (char& c : bytes) c = static_cast<char>(random());
@@ -122,7 +115,7 @@ TEST(BacktrackingMerger, EqualsMergingOnEveryShortWordOfLearnedVocabularies) {
     const auto vocabulary =
         load_gpt2({"vocab.json", learned.vocab_json}, {"merges.txt", learned.merges_txt});
     ASSERT_NE(vocabulary->backtrack_table(), nullptr);
-    BothMergers mergers(*vocabulary);
+    MatchAndMerge mergers(*vocabulary);
     std::vector<std::string> words = {""};
     for (size_t length = 1; length <= max_length; ++length) {
       std::vector<std::string> longer;

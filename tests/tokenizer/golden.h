@@ -37,6 +37,13 @@ inline std::shared_ptr<const Vocabulary> gpt2_vocabulary() {
   return vocabulary;
 }
 
+// Those that there are.
+inline std::vector<std::shared_ptr<const Vocabulary>> vocabularies() {
+  std::vector<std::shared_ptr<const Vocabulary>> result = {small_vocabulary()};
+  if (const auto gpt2 = gpt2_vocabulary()) result.push_back(gpt2);
+  return result;
+}
+
 inline std::vector<int32_t> encode(Tokenizer& tokenizer, std::string_view text) {
   std::vector<int32_t> ids;
   tokenizer.encode(text, ids);

@@ -16,13 +16,7 @@
 namespace weft {
 namespace {
 
-std::vector<std::shared_ptr<const Vocabulary>> vocabularies() {
-  std::vector<std::shared_ptr<const Vocabulary>> result = {test::small_vocabulary()};
-  if (const auto gpt2 = test::gpt2_vocabulary()) result.push_back(gpt2);
-  return result;
-}
-
-const std::vector<std::vector<std::string>> kAlphabets = {
+const std::vector<std::vector<std::string>> kMergedAlphabets = {
     {"a"},
     {"a", "b"},
     {"-"},
@@ -74,10 +68,10 @@ class BothMergers {
 
 template <typename Token>
 void expect_same_on_short_words() {
-  for (const auto& vocabulary : vocabularies()) {
+  for (const auto& vocabulary : test::vocabularies()) {
     BothMergers<Token> mergers(*vocabulary);
     std::mt19937 random(41);
-    for (const auto& alphabet : kAlphabets) {
+    for (const auto& alphabet : kMergedAlphabets) {
       for (int round = 0; round < 100; ++round) {
         for (size_t num_bytes = 1; num_bytes <= PairMerger<Token>::kMaxShortBytes; ++num_bytes) {
           mergers.expect_same_short(word_of(alphabet, num_bytes, random));
@@ -99,11 +93,11 @@ TEST(PairMerger, EqualsMergingByRankOnShortWords) {
 }
 
 TEST(PairMerger, EqualsMergingByRankByWindows) {
-  for (const auto& vocabulary : vocabularies()) {
+  for (const auto& vocabulary : test::vocabularies()) {
     BothMergers<uint16_t> mergers(*vocabulary);
     std::mt19937 random(42);
     int num_done = 0, num_words = 0;
-    for (const auto& alphabet : kAlphabets) {
+    for (const auto& alphabet : kMergedAlphabets) {
       for (size_t num_bytes = 1; num_bytes < 200; ++num_bytes) {
         for (int round = 0; round < 5; ++round, ++num_words) {
           num_done += mergers.expect_same_by_windows(word_of(alphabet, num_bytes, random));
@@ -119,7 +113,7 @@ TEST(PairMerger, EqualsMergingByRankByWindows) {
 }
 
 TEST(PairTable, HoldsTheMergesAndNoOther) {
-  for (const auto& vocabulary : vocabularies()) {
+  for (const auto& vocabulary : test::vocabularies()) {
     const PairTable<uint16_t>& table = *vocabulary->pair_table<uint16_t>();
     std::vector<uint16_t> token_of_id(static_cast<size_t>(vocabulary->size()), table.kNone);
     for (uint32_t token = 0; token < 256 + vocabulary->merges().size(); ++token) {
@@ -154,7 +148,7 @@ TEST(PairTable, HoldsTheMergesAndNoOther) {
 }
 
 TEST(PairTable, KnowsStablePairsAsBacktrackTableDoes) {
-  for (const auto& vocabulary : vocabularies()) {
+  for (const auto& vocabulary : test::vocabularies()) {
     const PairTable<uint16_t>& table = *vocabulary->pair_table<uint16_t>();
     const BacktrackTable& expected = *vocabulary->backtrack_table();
     const auto num_tokens = static_cast<uint32_t>(256 + vocabulary->merges().size());

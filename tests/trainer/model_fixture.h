@@ -130,6 +130,25 @@ inline std::vector<float> to_host(Backend& backend, Tensor tensor) {
   return values;
 }
 
+// Steps [first, end) of a run over the same four batches.
+inline std::vector<StepResult> run_steps(TrainerOnDevice& model, uint64_t first, uint64_t end) {
+  std::vector<StepResult> results;
+  for (uint64_t step = first; step < end; ++step) {
+    const HostBatch batch(model->shape(), 4, step % 4);
+    model->step(batch.view(), {.learning_rate = 3e-3});
+    results.push_back(model->result());
+  }
+  return results;
+}
+
+// Parameters and the optimizer's state.
+inline std::vector<std::vector<float>> state_of(TrainerOnDevice& model) {
+  std::vector<std::vector<float>> values;
+  for (const StateTensor& tensor : model->state_tensors(/*optimizer=*/true))
+    values.push_back(to_host(*model.backend, tensor.tensor));
+  return values;
+}
+
 inline void to_device(Backend& backend, Tensor tensor, const std::vector<float>& values) {
   backend.copy(tensor.data(), values.data(), tensor.num_bytes(), Stream::kCompute);
   backend.synchronize();

@@ -12,10 +12,10 @@
 namespace weft {
 namespace {
 
-constexpr int64_t kAlignment = 256;
+constexpr int64_t kStagedAlignment = 256;
 
 int64_t aligned(int64_t num_bytes) {
-  return (num_bytes + kAlignment - 1) / kAlignment * kAlignment;
+  return (num_bytes + kStagedAlignment - 1) / kStagedAlignment * kStagedAlignment;
 }
 
 // The writer reads the snapshot in parts of this size.
@@ -33,7 +33,7 @@ void read_from_memory(const StateTensor& tensor, const Consume& consume) {
 int64_t snapshot_bytes(const std::vector<StateTensor>& tensors) {
   int64_t num_bytes = 0;
   for (const StateTensor& tensor : tensors) num_bytes += aligned(tensor.tensor.num_bytes());
-  return std::max(kAlignment, num_bytes);
+  return std::max(kStagedAlignment, num_bytes);
 }
 
 BackgroundSave::BackgroundSave(Backend& backend, HostGroup& ranks, BackgroundSaveOptions options,

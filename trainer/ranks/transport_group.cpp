@@ -15,8 +15,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-int code(ExitCode exit_code) { return static_cast<int>(exit_code); }
-
 // A list of texts as one text: each with its size before it.
 std::string join(const std::vector<std::string>& texts) {
   std::string joined;
@@ -52,7 +50,8 @@ TransportGroup::TransportGroup(std::unique_ptr<RankTransport> transport,
 }
 
 TransportGroup::~TransportGroup() {
-  if (thread_.joinable()) fail(code(ExitCode::kInternalError), "it has ended without a word");
+  if (thread_.joinable())
+    fail(static_cast<int>(ExitCode::kInternalError), "it has ended without a word");
   stop_watching();
 }
 

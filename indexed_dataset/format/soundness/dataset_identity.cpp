@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr int64_t kPieceBytes = 1 << 20;
+constexpr int64_t kSampledPieceBytes = 1 << 20;
 constexpr int64_t kMaxPieces = 64;
 constexpr int64_t kMaxIdxBytesOfQuickCheck = 1 << 30;
 
@@ -30,13 +30,13 @@ constexpr int64_t kMaxIdxBytesOfQuickCheck = 1 << 30;
 uint64_t xxh3_of_pieces(const InputFile& file, int64_t num_pieces) {
   XXH3_state_t hash;
   XXH3_64bits_reset(&hash);
-  std::vector<char> piece(static_cast<size_t>(std::min(kPieceBytes, file.size_bytes())));
-  const int64_t last_begin = std::max<int64_t>(0, file.size_bytes() - kPieceBytes);
+  std::vector<char> piece(static_cast<size_t>(std::min(kSampledPieceBytes, file.size_bytes())));
+  const int64_t last_begin = std::max<int64_t>(0, file.size_bytes() - kSampledPieceBytes);
   for (int64_t i = 0; i < num_pieces; ++i) {
-    const bool whole = num_pieces * kPieceBytes >= file.size_bytes();
+    const bool whole = num_pieces * kSampledPieceBytes >= file.size_bytes();
     // The product of a number below 2^53 and one below 64 fits.
-    const int64_t begin = whole ? i * kPieceBytes : last_begin * i / (num_pieces - 1);
-    const int64_t end = std::min(begin + kPieceBytes, file.size_bytes());
+    const int64_t begin = whole ? i * kSampledPieceBytes : last_begin * i / (num_pieces - 1);
+    const int64_t end = std::min(begin + kSampledPieceBytes, file.size_bytes());
     if (begin >= end) break;
     file.read_at(piece.data(), static_cast<size_t>(end - begin), begin);
     XXH3_64bits_update(&hash, piece.data(), static_cast<size_t>(end - begin));
@@ -45,7 +45,7 @@ uint64_t xxh3_of_pieces(const InputFile& file, int64_t num_pieces) {
 }
 
 int64_t num_pieces_of(const InputFile& file) {
-  return (file.size_bytes() + kPieceBytes - 1) / kPieceBytes;
+  return (file.size_bytes() + kSampledPieceBytes - 1) / kSampledPieceBytes;
 }
 
 // Constant-time opening (DatasetReader) checks the last sequence only. A run reads all lengths
@@ -108,7 +108,7 @@ uint64_t from_hex(const Json& json) {
 }  // namespace
 
 int64_t bin_bytes_not_compared(const DatasetIdentity& dataset) {
-  return std::max<int64_t>(0, dataset.bin_bytes - kMaxPieces * kPieceBytes);
+  return std::max<int64_t>(0, dataset.bin_bytes - kMaxPieces * kSampledPieceBytes);
 }
 
 bool same_bytes(const DatasetIdentity& a, const DatasetIdentity& b) {

@@ -9,11 +9,11 @@
 #include "indexed_dataset/format/pair/dataset_files.h"
 
 namespace weft {
-namespace {
 
-[[noreturn]] void throw_bad(const std::string& option, const std::string& what) {
+void throw_bad_option(const std::string& option, const std::string& what) {
   throw std::invalid_argument(option + ": " + what);
 }
+namespace {
 
 std::optional<double> find_number(std::string_view text) {
   double value = 0;
@@ -24,17 +24,18 @@ std::optional<double> find_number(std::string_view text) {
 
 double parse_weight(const std::string& text, const std::string& prefix, const std::string& option) {
   const std::optional<double> weight = find_number(trimmed(text));
-  if (!weight) throw_bad(option, "'" + text + "', the weight of " + prefix + ", is not a number");
+  if (!weight)
+    throw_bad_option(option, "'" + text + "', the weight of " + prefix + ", is not a number");
   if (!std::isfinite(*weight) || *weight <= 0) {
-    throw_bad(option, "the weight of " + prefix + " is " + text +
-                          ", it must be positive; leave out a dataset that is not wanted");
+    throw_bad_option(option, "the weight of " + prefix + " is " + text +
+                                 ", it must be positive; leave out a dataset that is not wanted");
   }
   return *weight;
 }
 
 std::string prefix_of(const std::string& text, const std::string& option) {
   const std::string_view prefix = trimmed(text);
-  if (prefix.empty()) throw_bad(option, "an empty name stands where a PREFIX is expected");
+  if (prefix.empty()) throw_bad_option(option, "an empty name stands where a PREFIX is expected");
   return without_suffix(std::string(prefix)).string();
 }
 
@@ -65,17 +66,17 @@ Blend parse_blend(const std::vector<std::string>& values, const std::string& opt
   if (num_weights == 0 || values.size() == 1) {
     for (const std::string& value : values) {
       if (values.size() > 1 && !is_even && find_number(trimmed(value))) {
-        throw_bad(option, std::to_string(values.size()) + " values, and '" + value +
-                              "' is a number: a weight or a PREFIX is missing");
+        throw_bad_option(option, std::to_string(values.size()) + " values, and '" + value +
+                                     "' is a number: a weight or a PREFIX is missing");
       }
       blend.prefixes.push_back(prefix_of(value, option));
     }
     return blend;
   }
   if (num_weights != values.size() / 2) {
-    throw_bad(option, "only " + std::to_string(num_weights) + " of " +
-                          std::to_string(values.size() / 2) +
-                          " pairs begin with a number; give every PREFIX a weight, or none");
+    throw_bad_option(option, "only " + std::to_string(num_weights) + " of " +
+                                 std::to_string(values.size() / 2) +
+                                 " pairs begin with a number; give every PREFIX a weight, or none");
   }
   for (size_t i = 0; i < values.size(); i += 2) {
     blend.prefixes.push_back(prefix_of(values[i + 1], option));
@@ -87,14 +88,14 @@ Blend parse_blend(const std::vector<std::string>& values, const std::string& opt
 Blend parse_weighted_split(const std::string& value, const std::string& option) {
   constexpr const char* kForm = "; give \"NAME: WEIGHT BEGIN:END PREFIX, WEIGHT BEGIN:END PREFIX\"";
   const size_t colon = value.find(':');
-  if (colon == std::string::npos) throw_bad(option, "'" + value + "' has no NAME:" + kForm);
+  if (colon == std::string::npos) throw_bad_option(option, "'" + value + "' has no NAME:" + kForm);
   Blend blend;
   blend.name = trimmed(value.substr(0, colon));
   for (const std::string& piece : pieces_of(value.substr(colon + 1), ',')) {
     const std::vector<std::string> words = words_of(piece);
     if (words.size() != 3) {
       const std::string text(trimmed(piece));
-      throw_bad(option, "'" + text + "' has not three words" + kForm);
+      throw_bad_option(option, "'" + text + "' has not three words" + kForm);
     }
     const std::vector<std::string> bounds = pieces_of(words[1], ':');
     const auto bound = [&](size_t i) {
@@ -102,13 +103,13 @@ Blend parse_weighted_split(const std::string& value, const std::string& option) 
     };
     if (bounds.size() != 2 || !bound(0) || !bound(1) || !(*bound(0) >= 0) ||
         !(*bound(0) < *bound(1)) || !(*bound(1) <= 1)) {
-      throw_bad(option, "'" + words[1] + "' is no range BEGIN:END within 0:1" + kForm);
+      throw_bad_option(option, "'" + words[1] + "' is no range BEGIN:END within 0:1" + kForm);
     }
     blend.prefixes.push_back(prefix_of(words[2], option));
     blend.weights.push_back(parse_weight(words[0], words[2], option));
     blend.shares.emplace_back(*bound(0), *bound(1));
   }
-  if (blend.prefixes.empty()) throw_bad(option, "'" + value + "' names no dataset" + kForm);
+  if (blend.prefixes.empty()) throw_bad_option(option, "'" + value + "' names no dataset" + kForm);
   // A single dataset is not blended, so its weight has no meaning.
   if (blend.prefixes.size() == 1) blend.weights.clear();
   return blend;

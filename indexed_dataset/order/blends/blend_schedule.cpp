@@ -16,9 +16,9 @@
 namespace weft {
 namespace {
 
-using Json = nlohmann::json;
+using SortedJson = nlohmann::json;
 
-[[noreturn]] void throw_bad(const std::string& option, const std::string& what) {
+[[noreturn]] void throw_bad_schedule(const std::string& option, const std::string& what) {
   throw std::invalid_argument(
       option + ": " + what +
       "; give [{\"from_samples\": N, \"blend\": \"WEIGHT PREFIX WEIGHT PREFIX ...\"}, ...], or "
@@ -26,20 +26,21 @@ using Json = nlohmann::json;
 }
 
 // "WEIGHT PREFIX ...", or a list of numbers and texts.
-std::vector<std::string> values_of(const Json& blend) {
+std::vector<std::string> values_of(const SortedJson& blend) {
   if (blend.is_string()) return words_of(blend.get<std::string>());
   std::vector<std::string> values;
-  for (const Json& value : blend)
+  for (const SortedJson& value : blend)
     values.push_back(value.is_number() ? value.dump() : value.get<std::string>());
   return values;
 }
 
-std::optional<int64_t> find_start(const Json& change, const char* name, const std::string& option) {
+std::optional<int64_t> find_start(const SortedJson& change, const char* name,
+                                  const std::string& option) {
   const auto found = change.find(name);
   if (found == change.end()) return std::nullopt;
   if (!found->is_number_integer() || found->get<int64_t>() < 1)
-    throw_bad(option,
-              std::string(name) + " is " + found->dump() + ", it must be an integer above 0");
+    throw_bad_schedule(
+        option, std::string(name) + " is " + found->dump() + ", it must be an integer above 0");
   return found->get<int64_t>();
 }
 
@@ -47,25 +48,27 @@ void check_distinct(const Blend& blend, const std::string& option) {
   std::set<std::string> seen;
   for (const std::string& prefix : blend.prefixes) {
     if (seen.insert(files_of_dataset(prefix)).second) continue;
-    throw_bad(option, prefix + " stands twice in one blend, so that its next sample is not known");
+    throw_bad_schedule(option,
+                       prefix + " stands twice in one blend, so that its next sample is not known");
   }
 }
 
-BlendChange parse_change(const Json& json, const std::string& option) {
-  if (!json.is_object() || !json.contains("blend")) throw_bad(option, "an entry without \"blend\"");
+BlendChange parse_change(const SortedJson& json, const std::string& option) {
+  if (!json.is_object() || !json.contains("blend"))
+    throw_bad_schedule(option, "an entry without \"blend\"");
   for (const auto& [name, value] : json.items()) {
     if (name != "blend" && name != "from_samples" && name != "from_tokens")
-      throw_bad(option, "an entry has \"" + name + "\", which means nothing");
+      throw_bad_schedule(option, "an entry has \"" + name + "\", which means nothing");
   }
   BlendChange change{.from_samples = find_start(json, "from_samples", option),
                      .from_tokens = find_start(json, "from_tokens", option),
                      .blend = {}};
   if (change.from_samples.has_value() == change.from_tokens.has_value())
-    throw_bad(option, "an entry needs either \"from_samples\" or \"from_tokens\"");
+    throw_bad_schedule(option, "an entry needs either \"from_samples\" or \"from_tokens\"");
   change.blend = parse_blend(values_of(json["blend"]), option);
   if (change.blend.weights.empty() && change.blend.prefixes.size() == 1)
     change.blend.weights = {1.0};
-  if (change.blend.weights.empty()) throw_bad(option, "a blend without weights");
+  if (change.blend.weights.empty()) throw_bad_schedule(option, "a blend without weights");
   check_distinct(change.blend, option);
   return change;
 }
@@ -131,15 +134,15 @@ std::string files_of_dataset(const std::string& prefix) {
 std::vector<BlendChange> read_blend_schedule(const std::string& path, const Blend& first) {
   const std::string option = "--blend-schedule " + path;
   if (first.weights.empty() && first.prefixes.size() > 1)
-    throw_bad(option, "the run's own blend has no weights, so it has no shares to change");
+    throw_bad_schedule(option, "the run's own blend has no weights, so it has no shares to change");
   check_distinct(first, option);
   std::vector<BlendChange> changes;
   try {
-    const Json json = parse_json<Json>(read_regular_file(path));
-    if (!json.is_array()) throw_bad(option, "not a JSON list");
-    for (const Json& change : json) changes.push_back(parse_change(change, option));
-  } catch (const Json::exception& error) {
-    throw_bad(option, error.what());
+    const SortedJson json = parse_json<SortedJson>(read_regular_file(path));
+    if (!json.is_array()) throw_bad_schedule(option, "not a JSON list");
+    for (const SortedJson& change : json) changes.push_back(parse_change(change, option));
+  } catch (const SortedJson::exception& error) {
+    throw_bad_schedule(option, error.what());
   }
   return changes;
 }

@@ -13,17 +13,13 @@
 namespace weft {
 namespace {
 
-[[noreturn]] void throw_bad(const std::string& option, const std::string& what) {
-  throw std::invalid_argument(option + ": " + what);
-}
-
 // The lists of train, valid and test in the file of --per-split-data-args-path: texts or arrays.
 std::array<std::vector<std::string>, 3> read_lists_of_splits(const std::string& path) {
-  using Json = nlohmann::json;
+  using SortedJson = nlohmann::json;
   const std::string option = "--per-split-data-args-path " + path;
   std::array<std::vector<std::string>, 3> lists;
   try {
-    const Json json = parse_json<Json>(read_regular_file(path));
+    const SortedJson json = parse_json<SortedJson>(read_regular_file(path));
     for (const Split split : {Split::kTrain, Split::kValid, Split::kTest}) {
       const auto found = json.find(short_split_name(split));
       if (found == json.end() || found->is_null()) continue;
@@ -31,9 +27,10 @@ std::array<std::vector<std::string>, 3> read_lists_of_splits(const std::string& 
                                               ? words_of(found->get<std::string>())
                                               : found->get<std::vector<std::string>>();
     }
-  } catch (const Json::exception& error) {
-    throw_bad(option, std::string("not a JSON object of lists \"train\", \"valid\", \"test\": ") +
-                          error.what());
+  } catch (const SortedJson::exception& error) {
+    throw_bad_option(
+        option,
+        std::string("not a JSON object of lists \"train\", \"valid\", \"test\": ") + error.what());
   }
   return lists;
 }
@@ -95,13 +92,13 @@ std::vector<GivenGroup> read_groups(const std::string& path, const std::string& 
     const std::string option = file_option + ", line " + std::to_string(line);
     const size_t end = text[at] == '"' ? text.find('"', at + 1) : std::string::npos;
     if (end == std::string::npos)
-      throw_bad(
+      throw_bad_option(
           option,
           "each group of datasets must be in double quotes: \"NAME: WEIGHT BEGIN:END PREFIX, ...\"");
     groups.push_back({option, text.substr(at + 1, end - at - 1)});
     at = end + 1;
   }
-  if (groups.empty()) throw_bad(file_option, "names no group of datasets");
+  if (groups.empty()) throw_bad_option(file_option, "names no group of datasets");
   return groups;
 }
 
@@ -113,7 +110,8 @@ std::vector<GivenGroup> given_groups(const WeightedSplit& split) {
   }
   const std::string option = split.option + std::string("-path ") + split.path;
   if (!split.values.empty())
-    throw_bad(option, std::string(split.option) + " already names the groups: give one of them");
+    throw_bad_option(option,
+                     std::string(split.option) + " already names the groups: give one of them");
   return read_groups(split.path, option);
 }
 
@@ -130,7 +128,7 @@ SplitBlends from_list(const DataPaths& paths) {
   const std::string option =
       is_file ? "--data-args-path " + paths.data_args_path : std::string("--data-path");
   const auto values = is_file ? words_of(read_text_file(paths.data_args_path)) : paths.data_path;
-  if (values.empty()) throw_bad(option, "names no dataset");
+  if (values.empty()) throw_bad_option(option, "names no dataset");
   SplitBlends result;
   result.blends.fill({parse_blend(values, option)});
   return result;
@@ -143,7 +141,7 @@ SplitBlends from_weighted_splits(const DataPaths& paths) {
   const auto splits = weighted_splits_of(paths);
   for (size_t i = 0; i < splits.size(); ++i) result.blends[i] = parse_groups(splits[i]);
   if (result.of(Split::kTrain).size() > 1)
-    throw_bad("--train-weighted-split-paths", "training has one group of datasets only");
+    throw_bad_option("--train-weighted-split-paths", "training has one group of datasets only");
   return result;
 }
 
@@ -206,7 +204,7 @@ SplitBlends resolve_data_paths(const DataPaths& paths) {
   SplitBlends blends = resolve_blends(paths);
   if (paths.blend_schedule.empty()) return blends;
   if (blends.of(Split::kTrain).empty())
-    throw_bad("--blend-schedule", "no dataset is named for training");
+    throw_bad_option("--blend-schedule", "no dataset is named for training");
   blends.changes = read_blend_schedule(paths.blend_schedule, blends.of(Split::kTrain).front());
   fit_to_blends(blends.changes, blends.blends, blends.has_own_paths);
   return blends;

@@ -8,13 +8,13 @@
 #include "indexed_dataset/base/terminal/text_pieces.h"
 
 namespace weft {
+
+void throw_bad_arguments(const std::string& what) {
+  throw std::invalid_argument("--megatron-args: " + what);
+}
 namespace {
 
 using Values = std::vector<std::string>;
-
-[[noreturn]] void throw_bad(const std::string& what) {
-  throw std::invalid_argument("--megatron-args: " + what);
-}
 
 std::vector<std::string_view> lines_of(std::string_view text) {
   std::vector<std::string_view> lines;
@@ -61,7 +61,7 @@ std::vector<std::string> python_values(std::string_view text) {
     size_t end = is_quoted ? text.find(first, begin) : text.find_first_of(",]", begin);
     if (first == '[') end = end_of_list(text, at);
     if (end == std::string_view::npos)
-      throw_bad("a list without its end: " + std::string(text.substr(0, 200)));
+      throw_bad_arguments("a list without its end: " + std::string(text.substr(0, 200)));
     values.emplace_back(trimmed(text.substr(begin, end - begin)));
     at = is_quoted ? end + 1 : end;
   }
@@ -101,7 +101,7 @@ std::optional<Arguments> find_banner(std::string_view text) {
       add_banner_line(line, *arguments);
     }
   }
-  if (is_inside) throw_bad("the banner of arguments has no end");
+  if (is_inside) throw_bad_arguments("the banner of arguments has no end");
   return arguments;
 }
 
@@ -118,7 +118,7 @@ Values shell_words(std::string_view text) {
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     if (c == '$' && quote != '\'') {
-      throw_bad(
+      throw_bad_arguments(
           "a shell would replace " + std::string(text.substr(i, 40)) +
           "; give the words as the program got them (the log's banner of arguments has them)");
     }
@@ -146,7 +146,7 @@ Values shell_words(std::string_view text) {
       has_word = true;
     }
   }
-  if (quote != 0) throw_bad("a quote without its end");
+  if (quote != 0) throw_bad_arguments("a quote without its end");
   end_word();
   return words;
 }
@@ -190,7 +190,7 @@ Arguments parse_argument_text(std::string_view text) {
     add_download_path(*arguments);
   }
   if (arguments->empty()) {
-    throw_bad(
+    throw_bad_arguments(
         "it has neither a banner of arguments (--- arguments ---) nor words such as --seed 43");
   }
   return *std::move(arguments);

@@ -58,13 +58,9 @@ constexpr std::string_view kUnknownEvaluations[] = {"full_validation", "multiple
 // These are translated below, or told by --sample-order.
 constexpr std::string_view kOthers[] = {"sample_order", "full_validation", "no_data_sharding"};
 
-[[noreturn]] void throw_bad(const std::string& what) {
-  throw std::invalid_argument("--megatron-args: " + what);
-}
-
 Json number_of(const std::string& name, const std::string& text) {
   const auto number = parse_int64(text);
-  if (!number) throw_bad(name + " is '" + text + "', which is no integer");
+  if (!number) throw_bad_arguments(name + " is '" + text + "', which is no integer");
   return *number;
 }
 
@@ -82,7 +78,8 @@ Json json_of(const std::string& name, const Values& values, const std::vector<in
 }
 Json json_of(const std::string& name, const Values& values, double) {
   Json number = Json::parse(values.front(), nullptr, false);
-  if (!number.is_number()) throw_bad(name + " is '" + values.front() + "', which is no number");
+  if (!number.is_number())
+    throw_bad_arguments(name + " is '" + values.front() + "', which is no number");
   return number;
 }
 Json json_of(const std::string&, const Values& values, const std::vector<std::string>&) {
@@ -111,7 +108,7 @@ void refuse_unknown(const Arguments& arguments) {
     given += (given.empty() ? "" : ", ") + std::string(name) + " " + find(arguments, name)->front();
   }
   if (!given.empty())
-    throw_bad("with " + given + " a run takes samples that are not computed here");
+    throw_bad_arguments("with " + given + " a run takes samples that are not computed here");
 }
 
 // Returns the arguments for which the samples of evaluations are not known, or nothing.
@@ -147,7 +144,7 @@ void add_curriculum(const std::string& path, Json& arguments) {
     const Json file = parse_json<Json>(read_file(path));
     if (const Json* efficiency = find_enabled(file, "data_efficiency")) {
       if (find_enabled(*efficiency, "data_sampling")) {
-        throw_bad(
+        throw_bad_arguments(
             where +
             "with data_efficiency DeepSpeed's own sampler draws samples by their difficulty, in an order that is "
             "not computed here");
@@ -156,7 +153,7 @@ void add_curriculum(const std::string& path, Json& arguments) {
     const Json* curriculum = find_enabled(file, "curriculum_learning");
     if (!curriculum) return;
     if (curriculum->value("curriculum_type", "seqlen") != "seqlen")
-      throw_bad(where + "a curriculum other than seqlen is not computed here");
+      throw_bad_arguments(where + "a curriculum other than seqlen is not computed here");
     arguments["curriculum_schedule_type"] = curriculum->at("schedule_type");
     for (const std::string name : {"min_difficulty", "max_difficulty"}) {
       if (curriculum->contains(name)) arguments["curriculum_" + name] = (*curriculum)[name];
@@ -170,7 +167,7 @@ void add_curriculum(const std::string& path, Json& arguments) {
       if (schedule.contains(name)) arguments[known] = schedule[name];
     }
   } catch (const Json::exception& error) {
-    throw_bad(where + "not the file of a curriculum: " + error.what());
+    throw_bad_arguments(where + "not the file of a curriculum: " + error.what());
   }
 }
 
@@ -182,7 +179,7 @@ void add_deepspeed_file(const Arguments& arguments, Json& json) {
     const std::string& path = values->front();
     std::error_code error;
     if (!std::filesystem::exists(path, error)) {
-      throw_bad(
+      throw_bad_arguments(
           "with " + name + " " + path +
           " a run follows that file, too, which is not there; put it there, or name another place of it in the "
           "arguments; if it has neither curriculum_learning nor data_efficiency, take " +
@@ -192,8 +189,9 @@ void add_deepspeed_file(const Arguments& arguments, Json& json) {
   }
   for (const std::string name : {"curriculum_learning", "curriculum_learning_legacy"}) {
     if (!is_set(arguments, name) || json.contains("curriculum_schedule_type")) continue;
-    throw_bad("with " + name + " " + find(arguments, name)->front() +
-              " a run has a curriculum of DeepSpeed, but no deepspeed_config tells which one");
+    throw_bad_arguments(
+        "with " + name + " " + find(arguments, name)->front() +
+        " a run has a curriculum of DeepSpeed, but no deepspeed_config tells which one");
   }
 }
 
@@ -214,7 +212,7 @@ Values weighted_splits(const Arguments& arguments, const std::string& begin) {
     const Values path = list_of(paths), weight = list_of(weights), split = list_of(splits);
     if (names->size() != paths->size() || weight.size() != path.size() ||
         split.size() != path.size())
-      throw_bad(begin + "paths, names, weights and splits do not fit each other");
+      throw_bad_arguments(begin + "paths, names, weights and splits do not fit each other");
     std::string& group = groups.emplace_back((*names)[i] + ":");
     for (size_t k = 0; k < path.size(); ++k)
       group += (k == 0 ? " " : ", ") + weight[k] + " " + split[k] + " " + path[k];
@@ -229,9 +227,10 @@ void check_download_path(const Arguments& arguments) {
   if (!folder || !paths) return;
   for (const std::string& path : *paths) {
     if (path.starts_with(folder->front() + "/")) continue;
-    throw_bad("with aml_data_download_path " + folder->front() +
-              " the program looks for data_path in that folder: write whole paths there, and take "
-              "aml_data_download_path out of the arguments");
+    throw_bad_arguments(
+        "with aml_data_download_path " + folder->front() +
+        " the program looks for data_path in that folder: write whole paths there, and take "
+        "aml_data_download_path out of the arguments");
   }
 }
 
@@ -267,19 +266,20 @@ Json converted(const Arguments& arguments) {
 // Nothing is guessed that decides which samples a run takes.
 void check_told(const Json& manifest) {
   const Json& arguments = manifest["arguments"];
-  if (!arguments.contains("seq_length")) throw_bad("it does not tell seq_length");
+  if (!arguments.contains("seq_length")) throw_bad_arguments("it does not tell seq_length");
   if (!arguments.contains("train_samples") && !arguments.contains("train_iters"))
-    throw_bad("it tells neither train_samples nor train_iters");
+    throw_bad_arguments("it tells neither train_samples nor train_iters");
   if (!arguments.contains("global_batch_size"))
-    throw_bad(
+    throw_bad_arguments(
         "it tells neither global_batch_size, nor micro_batch_size and data_parallel_size "
         "(--data-parallel-size)");
   const std::string loader = arguments.value("dataloader_type", "single");
   if (loader != "single" && loader != "cyclic")
-    throw_bad("with dataloader_type " + loader + " a run takes samples that are not computed here");
+    throw_bad_arguments("with dataloader_type " + loader +
+                        " a run takes samples that are not computed here");
   if (loader == "cyclic" &&
       !(manifest.contains("data_parallel_size") && arguments.contains("micro_batch_size")))
-    throw_bad(
+    throw_bad_arguments(
         "with dataloader_type cyclic the samples depend on micro_batch_size and data_parallel_size, "
         "which it does not both tell (--data-parallel-size)");
 }
@@ -296,9 +296,9 @@ Json parse_megatron_arguments(std::string_view text, std::optional<int64_t> data
     manifest["data_parallel_size"] = number_of("data_parallel_size", size->front());
   if (data_parallel_size) {
     if (manifest.value("data_parallel_size", *data_parallel_size) != *data_parallel_size) {
-      throw_bad("it tells data_parallel_size " + manifest["data_parallel_size"].dump() +
-                ", and --data-parallel-size is " + std::to_string(*data_parallel_size) +
-                ": leave the option out");
+      throw_bad_arguments("it tells data_parallel_size " + manifest["data_parallel_size"].dump() +
+                          ", and --data-parallel-size is " + std::to_string(*data_parallel_size) +
+                          ": leave the option out");
     }
     manifest["data_parallel_size"] = *data_parallel_size;
   }

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include <functional>
 #include <stdexcept>
 
 #include "indexed_dataset/order/blends/blend_sizes.h"
@@ -20,14 +19,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "(nothing was thrown)";
-}
 std::string error_of_list(const std::vector<std::string>& values) {
   return error_of([&] { parse_blend(values, "--data-path"); });
 }

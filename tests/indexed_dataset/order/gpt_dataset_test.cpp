@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <fstream>
-#include <functional>
 #include <numeric>
 #include <stdexcept>
 #include <thread>
@@ -48,15 +47,6 @@ class GptDatasetTest : public ::testing::Test {
   TemporaryFolder folder_;
   std::shared_ptr<const DatasetReader> reader_;
 };
-
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "(nothing was thrown)";
-}
 
 TEST_F(GptDatasetTest, SampleIsMadeOfItsParts) {
   // Vector B of gpt_index_test: sample 0 is row 3, from (2, 1) to (2, 5) of document index 2 1 6 0

@@ -31,7 +31,7 @@ ExitCode exit_code_of(const std::function<void()>& call) {
 constexpr int64_t kMiB = 1 << 20;
 using Kind = LastPassPart::Kind;
 
-LastPassResult result_of(const LastPassPart& part) {
+LastPassResult computed_result_of(const LastPassPart& part) {
   LastPassResult result{part.number, {}, {}};
   if (part.kind == Kind::kIndex) {
     DatasetCounts all;
@@ -111,7 +111,7 @@ class Passes : public ::testing::Test {
       while (!held[rank].empty() && chance(4) > 0) {
         const LastPassPart part = held[rank].back();
         held[rank].pop_back();
-        LastPassResult result = result_of(part);
+        LastPassResult result = computed_result_of(part);
         if (part.number == lie_at) {
           for (Crc32& crc : result.checksums) {
             if (crc.num_bytes() == 0 || has_lied) continue;
@@ -198,10 +198,10 @@ TEST_F(Passes, ResultsThatFitNoPartAreRefused) {
             }),
             ExitCode::kInternalError);
   for (const LastPassPart& part : parts) {
-    LastPassResult result = result_of(part);
+    LastPassResult result = computed_result_of(part);
     result.checksums.pop_back();
     EXPECT_EQ(exit_code_of([&] { passes_->take(0, result); }), ExitCode::kInternalError);
-    result = result_of(part);
+    result = computed_result_of(part);
     result.block_hashes.push_back(1);
     EXPECT_EQ(exit_code_of([&] { passes_->take(0, result); }), ExitCode::kInternalError);
   }

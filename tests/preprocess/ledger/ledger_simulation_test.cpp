@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::IsEmpty;
 
-constexpr int64_t kMiB = 1 << 20;
+constexpr int64_t kSimulatedMiB = 1 << 20;
 
 SimulatedCluster eight_ranks() {
   SimulatedCluster cluster;
@@ -25,7 +25,7 @@ SimulatedCluster eight_ranks() {
 std::vector<SimulatedTask> streams() {
   std::vector<SimulatedTask> tasks;
   for (int64_t i = 0; i < 40; ++i) {
-    const int64_t bytes = (1 + (i * 37) % 11) * 100 * kMiB + 12345;
+    const int64_t bytes = (1 + (i * 37) % 11) * 100 * kSimulatedMiB + 12345;
     tasks.push_back({{i, static_cast<int32_t>(i), 0, bytes}, bytes});
   }
   return tasks;
@@ -56,7 +56,8 @@ TEST(LedgerSimulation, FewStreamsAreSharedEvenly) {
   cluster.num_readers = 24;
   cluster.decompress_bytes_per_s = 700e6;
   std::vector<SimulatedTask> tasks;
-  for (int i = 0; i < 30; ++i) tasks.push_back({{i, i, 0, 2000 * kMiB}, 2000 * kMiB});
+  for (int i = 0; i < 30; ++i)
+    tasks.push_back({{i, i, 0, 2000 * kSimulatedMiB}, 2000 * kSimulatedMiB});
   const auto result = simulate(cluster, tasks);
   EXPECT_THAT(result.mistakes, IsEmpty());
   // 15 streams each: 2.1 GB take 3 s at 700 MB/s; 24 on one machine would be slowed by its network.
@@ -64,7 +65,8 @@ TEST(LedgerSimulation, FewStreamsAreSharedEvenly) {
 }
 
 TEST(LedgerSimulation, EveryTaskIsPlacedOnceAndNobodyIsIdle) {
-  const auto result = simulate(eight_ranks(), even_tasks(100'000 * kMiB, 32 * kMiB));
+  const auto result =
+      simulate(eight_ranks(), even_tasks(100'000 * kSimulatedMiB, 32 * kSimulatedMiB));
   EXPECT_THAT(result.mistakes, IsEmpty());
   EXPECT_LT(result.idle_share, 0.05);
   EXPECT_EQ(result.spilled_bytes, 0) << "tasks in order have their places soon";
@@ -75,7 +77,8 @@ TEST(LedgerSimulation, TheLastPassesAreShort) {
   for (const int num_ranks : {1, 8, 40}) {
     SimulatedCluster cluster = eight_ranks();
     cluster.num_ranks = num_ranks;
-    const auto result = simulate(cluster, even_tasks(num_ranks * 12'000 * kMiB, 32 * kMiB));
+    const auto result =
+        simulate(cluster, even_tasks(num_ranks * 12'000 * kSimulatedMiB, 32 * kSimulatedMiB));
     EXPECT_THAT(result.mistakes, IsEmpty());
     EXPECT_LT(result.tail_s, 0.05 * result.makespan_s) << num_ranks << " ranks";
   }
@@ -91,20 +94,20 @@ TEST(LedgerSimulation, StreamsOfDifferentLengthsAreSpilled) {
 
 // One long stream in front of a corpus: all behind it waits for its place.
 TEST(LedgerSimulation, ASlowFirstStreamLetsNoMoreBeSpilledThanTheLimit) {
-  std::vector<SimulatedTask> tasks = even_tasks(100'000 * kMiB, 32 * kMiB);
-  tasks.front().text_bytes = 20'000 * kMiB;
+  std::vector<SimulatedTask> tasks = even_tasks(100'000 * kSimulatedMiB, 32 * kSimulatedMiB);
+  tasks.front().text_bytes = 20'000 * kSimulatedMiB;
   SimulatedCluster cluster = eight_ranks();
-  cluster.max_held_bytes_per_worker = kMiB;
+  cluster.max_held_bytes_per_worker = kSimulatedMiB;
   const auto free = simulate(cluster, tasks);
   EXPECT_THAT(free.mistakes, IsEmpty());
-  cluster.max_spilled_bytes = 5'000 * kMiB;
+  cluster.max_spilled_bytes = 5'000 * kSimulatedMiB;
   EXPECT_GT(free.peak_spilled_bytes, 3 * cluster.max_spilled_bytes) << "nothing to be limited";
   const auto limited = simulate(cluster, tasks);
   EXPECT_THAT(limited.mistakes, IsEmpty());
   EXPECT_LE(limited.peak_spilled_bytes, cluster.max_spilled_bytes);
   EXPECT_GT(limited.peak_spilled_bytes, cluster.max_spilled_bytes / 2);
   for (const int64_t mib : {0, 100, 5'000}) {
-    cluster.max_spilled_bytes = mib * kMiB;
+    cluster.max_spilled_bytes = mib * kSimulatedMiB;
     EXPECT_THAT(simulate(cluster, tasks).mistakes, IsEmpty()) << mib << " MiB";
     EXPECT_THAT(simulate(cluster, streams()).mistakes, IsEmpty()) << mib << " MiB";
   }

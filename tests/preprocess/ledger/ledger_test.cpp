@@ -22,9 +22,9 @@ struct TaskText {
 };
 
 // Holds the tasks; chance decides what ranks do with them.
-class Simulation {
+class RandomRun {
  public:
-  Simulation(uint32_t seed, bool with_failures) : random_(seed) {
+  RandomRun(uint32_t seed, bool with_failures) : random_(seed) {
     const int64_t num_tasks = chance(12) + 1;
     int32_t input_idx = 0;
     for (int64_t number = 0; number < num_tasks; ++number) {
@@ -249,7 +249,7 @@ class Simulation {
 TEST(Ledger, EveryTaskIsPlacedWhereItBelongsWhateverRanksDo) {
   for (uint32_t seed = 0; seed < 2000; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    Simulation(seed, false).run();
+    RandomRun(seed, false).run();
     if (HasFailure()) return;
   }
 }
@@ -257,7 +257,7 @@ TEST(Ledger, EveryTaskIsPlacedWhereItBelongsWhateverRanksDo) {
 TEST(Ledger, OfAllFailuresTheFirstInInputOrderIsToldWhateverRanksDo) {
   for (uint32_t seed = 0; seed < 2000; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    Simulation(seed, true).run();
+    RandomRun(seed, true).run();
     if (HasFailure()) return;
   }
 }

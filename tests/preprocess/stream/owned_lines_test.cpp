@@ -21,12 +21,12 @@
 namespace weft {
 namespace {
 
-struct Line {
+struct LineRange {
   size_t begin, end;  // its line end included
 };
 
-std::vector<Line> lines_of(const std::string& text) {
-  std::vector<Line> lines;
+std::vector<LineRange> line_ranges_of(const std::string& text) {
+  std::vector<LineRange> lines;
   for (size_t begin = 0; begin < text.size();) {
     size_t end = text.find_first_of("\r\n", begin);
     if (end == std::string::npos) {
@@ -41,10 +41,10 @@ std::vector<Line> lines_of(const std::string& text) {
 }
 
 // The lines of the range [begin, end), and where the first of them begins (end if there is none).
-Line owned(const std::vector<Line>& lines, size_t begin, size_t end) {
-  Line all{end, end};
+LineRange owned(const std::vector<LineRange>& lines, size_t begin, size_t end) {
+  LineRange all{end, end};
   bool has_any = false;
-  for (const Line& line : lines) {
+  for (const LineRange& line : lines) {
     const size_t byte_before = line.begin == 0 ? 0 : line.begin - 1;
     if (byte_before < begin || byte_before >= end) continue;
     if (!has_any) all.begin = line.begin;
@@ -56,7 +56,7 @@ Line owned(const std::vector<Line>& lines, size_t begin, size_t end) {
 }
 
 void check_range(const std::string& text, size_t begin, size_t end, size_t step, size_t read_size) {
-  const Line want = owned(lines_of(text), begin, end);
+  const LineRange want = owned(line_ranges_of(text), begin, end);
   OwnedLines::OpenRest open_rest;
   if (end < text.size()) {
     open_rest = [&] { return std::make_unique<StringSource>(text.substr(end), step); };

@@ -93,14 +93,14 @@ TEST(DocumentBounds, OfADatasetsDocumentsFollowTheirParts) {
   EXPECT_EQ(bounds, (Bounds{0, 1, 1, 2, 2, 3}));
 }
 
-constexpr int64_t kLength = 64, kBatch = 6;
+constexpr int64_t kBoundsLength = 64, kBatch = 6;
 
 // The dataset's documents end with the token, so both ways tell the same, in each mode of the
 // curriculum.
 TEST(DocumentBounds, OfBatchesAreThoseOfTheirInputs) {
   const TemporaryFolder folder;
   const TrainingDatasets datasets = build_training_datasets(
-      order_of({.data_path = {write_tiny_dataset(folder / "tiny")}}, "100,0,0", kLength),
+      order_of({.data_path = {write_tiny_dataset(folder / "tiny")}}, "100,0,0", kBoundsLength),
       {.train_samples = 300});
   const std::unique_ptr<Backend> backend = create_cpu_backend(1);
   for (const std::string mode : {"", "truncate", "reshape"}) {
@@ -119,7 +119,7 @@ TEST(DocumentBounds, OfBatchesAreThoseOfTheirInputs) {
                                                  .mode = mode,
                                                  .difficulty = {24, 40, 64},
                                                  .max_step = {4, 9}},
-                                                kLength);
+                                                kBoundsLength);
         }
         DataLoader loader(*backend, *datasets.train, options,
                           {[](int64_t) { return kBatch; }, kBatch});

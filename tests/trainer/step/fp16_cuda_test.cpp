@@ -5,7 +5,7 @@
 namespace weft {
 namespace {
 
-constexpr uint64_t kSteps = 36;
+constexpr uint64_t kFp16Steps = 36;
 
 // The factor begins with 2^32, which overflows, and grows every third step.
 TrainerOptions fp16_options() {
@@ -17,27 +17,10 @@ TrainerOptions fp16_options() {
   return options;
 }
 
-// Steps [first, end) of a run.
-std::vector<StepResult> run_steps(TrainerOnDevice& model, uint64_t first, uint64_t end) {
-  std::vector<StepResult> results;
-  for (uint64_t step = first; step < end; ++step) {
-    const HostBatch batch(model->shape(), 4, step % 4);
-    model->step(batch.view(), {.learning_rate = 3e-3});
-    results.push_back(model->result());
-  }
-  return results;
-}
-
-std::vector<std::vector<float>> state_of(TrainerOnDevice& model) {
-  std::vector<std::vector<float>> values;
-  for (const StateTensor& tensor : model->state_tensors(/*optimizer=*/true))
-    values.push_back(to_host(*model.backend, tensor.tensor));
-  return values;
-}
-
 TEST(Fp16OnAGpu, SkipsTheStepsThatTheCpuSkips) {
   TrainerOnDevice gpu(fp16_options()), cpu(fp16_options(), create_cpu_backend());
-  const std::vector<StepResult> a = run_steps(gpu, 0, kSteps), b = run_steps(cpu, 0, kSteps);
+  const std::vector<StepResult> a = run_steps(gpu, 0, kFp16Steps),
+                                b = run_steps(cpu, 0, kFp16Steps);
   int num_skipped = 0, num_growths = 0, num_late_skips = 0;
   for (size_t i = 0; i < a.size(); ++i) {
     EXPECT_EQ(a[i].outcome.skipped, b[i].outcome.skipped) << "step " << i;
@@ -58,7 +41,7 @@ TEST(Fp16OnAGpu, SkipsTheStepsThatTheCpuSkips) {
 
 TEST(Fp16OnAGpu, RepeatsItsBitsAlsoFromAStateInTheMiddle) {
   TrainerOnDevice whole(fp16_options());
-  const std::vector<StepResult> expected = run_steps(whole, 0, kSteps);
+  const std::vector<StepResult> expected = run_steps(whole, 0, kFp16Steps);
   for (const uint64_t stop : {uint64_t{0}, uint64_t{6}, uint64_t{25}}) {
     TrainerOnDevice first(fp16_options()), second(fp16_options());
     run_steps(first, 0, stop);
@@ -76,7 +59,7 @@ TEST(Fp16OnAGpu, RepeatsItsBitsAlsoFromAStateInTheMiddle) {
     }
     second->set_scalar_state(first->scalar_state());
     second->parameters_loaded();
-    const std::vector<StepResult> got = run_steps(second, stop, kSteps);
+    const std::vector<StepResult> got = run_steps(second, stop, kFp16Steps);
     for (size_t i = 0; i < got.size(); ++i) {
       EXPECT_EQ(got[i].loss, expected[stop + i].loss) << stop << " + " << i;
       EXPECT_EQ(got[i].outcome.loss_scale, expected[stop + i].outcome.loss_scale);

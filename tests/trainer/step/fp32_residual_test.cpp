@@ -7,7 +7,7 @@
 namespace weft {
 namespace {
 
-constexpr uint64_t kSteps = 30;
+constexpr uint64_t kResidualSteps = 30;
 
 struct Shape {
   const char* name;
@@ -58,7 +58,7 @@ std::vector<float> all_weights(TrainerOnDevice& model) {
 
 std::vector<float> losses_of(TrainerOnDevice& model) {
   std::vector<float> losses;
-  for (uint64_t step = 0; step < kSteps; ++step) {
+  for (uint64_t step = 0; step < kResidualSteps; ++step) {
     const HostBatch batch(model->shape(), 4, step % 4);
     model->step(batch.view(), {.learning_rate = 3e-4});
     losses.push_back(static_cast<float>(model->result().loss));

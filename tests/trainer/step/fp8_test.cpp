@@ -15,7 +15,7 @@
 namespace weft {
 namespace {
 
-constexpr uint64_t kSteps = 12;
+constexpr uint64_t kFp8Steps = 12;
 
 // Fp8 products need multiples of 16 in all directions.
 TrainerOptions bf16_options() {
@@ -41,30 +41,12 @@ TrainerOptions fp8_options(const Fp8Options& fp8) {
   return options;
 }
 
-// Steps [first, end) of a run.
-std::vector<StepResult> run_steps(TrainerOnDevice& model, uint64_t first, uint64_t end) {
-  std::vector<StepResult> results;
-  for (uint64_t step = first; step < end; ++step) {
-    const HostBatch batch(model->shape(), 4, step % 4);
-    model->step(batch.view(), {.learning_rate = 3e-3});
-    results.push_back(model->result());
-  }
-  return results;
-}
-
-std::vector<std::vector<float>> state_of(TrainerOnDevice& model) {
-  std::vector<std::vector<float>> values;
-  for (const StateTensor& tensor : model->state_tensors(/*optimizer=*/true))
-    values.push_back(to_host(*model.backend, tensor.tensor));
-  return values;
-}
-
 class Fp8Recipes : public testing::TestWithParam<Recipe> {};
 
 TEST_P(Fp8Recipes, TrainNearBf16) {
   TrainerOnDevice fp8(fp8_options(GetParam().options)), bf16(bf16_options());
-  const std::vector<StepResult> got = run_steps(fp8, 0, kSteps),
-                                wanted = run_steps(bf16, 0, kSteps);
+  const std::vector<StepResult> got = run_steps(fp8, 0, kFp8Steps),
+                                wanted = run_steps(bf16, 0, kFp8Steps);
   bool differs = false;
   for (size_t i = 0; i < got.size(); ++i) {
     EXPECT_NEAR(got[i].loss, wanted[i].loss, 2e-2 * wanted[i].loss) << "step " << i;
@@ -78,7 +60,7 @@ TEST_P(Fp8Recipes, TrainNearBf16) {
 TEST_P(Fp8Recipes, RepeatTheirBitsAlsoFromAStateInTheMiddle) {
   const TrainerOptions options = fp8_options(GetParam().options);
   TrainerOnDevice whole(options);
-  const std::vector<StepResult> expected = run_steps(whole, 0, kSteps);
+  const std::vector<StepResult> expected = run_steps(whole, 0, kFp8Steps);
   for (const uint64_t stop : {uint64_t{0}, uint64_t{1}, uint64_t{7}}) {
     TrainerOnDevice first(options), second(options);
     run_steps(first, 0, stop);
@@ -89,7 +71,7 @@ TEST_P(Fp8Recipes, RepeatTheirBitsAlsoFromAStateInTheMiddle) {
     for (size_t i = 0; i < from.size(); ++i)
       to_device(*second.backend, to[i].tensor, to_host(*first.backend, from[i].tensor));
     second->parameters_loaded();
-    const std::vector<StepResult> got = run_steps(second, stop, kSteps);
+    const std::vector<StepResult> got = run_steps(second, stop, kFp8Steps);
     for (size_t i = 0; i < got.size(); ++i)
       EXPECT_EQ(got[i].loss, expected[stop + i].loss) << stop << " + " << i;
     EXPECT_TRUE(state_of(second) == state_of(whole)) << stop;

@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 using Json = nlohmann::ordered_json;
 
 // Returns what is said of the document {"n": VALUE}, or nothing where its integer is taken.
-std::string error_of(const std::string& value) {
+std::string integer_error_of(const std::string& value) {
   try {
     json_integer_at(Json::parse("{\"n\": " + value + "}"), "n");
     return "";
@@ -31,13 +31,13 @@ TEST(JsonInteger, TakesEveryIntegerThatFits) {
 
 // get<int64_t>() of the library gives 3, -1, or what the conversion of 1e300 happens to give.
 TEST(JsonInteger, RefusesWhatIsNoneOrDoesNotFit) {
-  EXPECT_THAT(error_of("3.5"), HasSubstr("\"n\": an integer was expected, not 3.5"));
-  EXPECT_THAT(error_of("1e300"), HasSubstr("not 1e+300"));
-  EXPECT_THAT(error_of("99999999999999999999"), HasSubstr("not 1e+20"));
-  EXPECT_THAT(error_of("18446744073709551615"), HasSubstr("not 18446744073709551615"));
-  EXPECT_THAT(error_of("9223372036854775808"), HasSubstr("not 9223372036854775808"));
+  EXPECT_THAT(integer_error_of("3.5"), HasSubstr("\"n\": an integer was expected, not 3.5"));
+  EXPECT_THAT(integer_error_of("1e300"), HasSubstr("not 1e+300"));
+  EXPECT_THAT(integer_error_of("99999999999999999999"), HasSubstr("not 1e+20"));
+  EXPECT_THAT(integer_error_of("18446744073709551615"), HasSubstr("not 18446744073709551615"));
+  EXPECT_THAT(integer_error_of("9223372036854775808"), HasSubstr("not 9223372036854775808"));
   for (const char* value : {"true", "null", "\"1\"", "[1]", "{}"})
-    EXPECT_THAT(error_of(value), HasSubstr("not a value of type ")) << value;
+    EXPECT_THAT(integer_error_of(value), HasSubstr("not a value of type ")) << value;
 }
 
 TEST(JsonInteger, FindsNothingWhereItIsAbsentOrNull) {
