@@ -56,6 +56,9 @@ class CachingEncoder : public TextEncoder {
   template <typename SomeId>
   void remember(const WordKey& key, std::string_view word, std::span<const SomeId> ids);
   bool has_missing_byte(std::string_view word) const;
+  template <typename Id>
+  bool some_need_all_merges(std::span<const Id> ids) const;
+  size_t encode_short_word(std::string_view word, CacheId* ids);
   template <typename OutId>
   void encode_without_missing_bytes(std::string_view word, std::vector<OutId>& ids);
   template <typename OutId>
@@ -138,10 +141,7 @@ void CachingEncoder<CacheId>::encode_rare_word(size_t i, std::string_view text, 
     flush();
     encode_without_missing_bytes(word, ids);
   } else if (pair_merger_ && word.size() <= Merger::kMaxShortBytes) {
-    const size_t num_ids = pair_merger_->merge_short(word, next_id);
-    for (size_t k = 0; k < num_ids; ++k) {
-      next_id[k] = static_cast<CacheId>(pair_merger_->id(next_id[k]));
-    }
+    const size_t num_ids = encode_short_word(word, next_id);
     remember(key, word, std::span<const CacheId>(next_id, num_ids));
     next_id += num_ids;
   } else {
@@ -187,6 +187,26 @@ void CachingEncoder<CacheId>::encode_without_missing_bytes(std::string_view word
   if (kept_bytes_.size() > kMaxKeptIds) kept_bytes_ = {};
 }
 
+template <typename CacheId>
+template <typename Id>
+bool CachingEncoder<CacheId>::some_need_all_merges(std::span<const Id> ids) const {
+  return vocabulary_.some_ids_need_all_merges() && std::any_of(ids.begin(), ids.end(), [&](Id id) {
+           return vocabulary_.needs_all_merges(static_cast<int32_t>(id));
+         });
+}
+
+// Writes the ids of a word of at most kMaxShortBytes and returns their number.
+template <typename CacheId>
+size_t CachingEncoder<CacheId>::encode_short_word(std::string_view word, CacheId* ids) {
+  const size_t num_ids = pair_merger_->merge_short(word, ids);
+  for (size_t i = 0; i < num_ids; ++i) ids[i] = static_cast<CacheId>(pair_merger_->id(ids[i]));
+  if (!some_need_all_merges(std::span<const CacheId>(ids, num_ids))) return num_ids;
+  merged_ids_.clear();
+  merger_.merge(word, merged_ids_);
+  std::copy(merged_ids_.begin(), merged_ids_.end(), ids);
+  return merged_ids_.size();
+}
+
 // Cuts the word where no token reaches across, into stretches that can be merged at once if
 // possible.
 template <typename CacheId>
@@ -211,23 +231,26 @@ template <typename CacheId>
 template <typename OutId>
 void CachingEncoder<CacheId>::encode_long_part(std::string_view part, std::vector<OutId>& ids) {
   if (pair_merger_ && part.size() <= Merger::kMaxShortBytes) {
-    CacheId tokens[Merger::kMaxShortBytes];
-    const size_t num_tokens = pair_merger_->merge_short(part, tokens);
-    for (size_t i = 0; i < num_tokens; ++i)
-      ids.push_back(static_cast<OutId>(pair_merger_->id(tokens[i])));
+    CacheId part_ids[Merger::kMaxShortBytes];
+    const size_t num_ids = encode_short_word(part, part_ids);
+    ids.insert(ids.end(), part_ids, part_ids + num_ids);
     return;
   }
-  if (pair_merger_ && pair_merger_->merge_by_windows(part, ids)) return;
+  const size_t num_before = ids.size();
+  if (pair_merger_ && pair_merger_->merge_by_windows(part, ids)) {
+    if (!some_need_all_merges(std::span<const OutId>(ids).subspan(num_before))) return;
+    ids.resize(num_before);
+  }
   merged_ids_.clear();
   // Longest match, whose table takes 30 ms to make, is for hostile text.
   const BacktrackTable* const table =
       part.size() <= kMaxQueuedBytes ? nullptr : vocabulary_.backtrack_table();
-  if (table == nullptr) {
-    merger_.merge(part, merged_ids_);
-  } else {
+  if (table != nullptr) {
     if (!long_merger_) long_merger_.emplace(*table);
     long_merger_->merge(part, merged_ids_);
+    if (some_need_all_merges(std::span<const int32_t>(merged_ids_))) merged_ids_.clear();
   }
+  if (merged_ids_.empty()) merger_.merge(part, merged_ids_);
   ids.insert(ids.end(), merged_ids_.begin(), merged_ids_.end());
   if (merged_ids_.size() > kMaxKeptIds) merged_ids_ = {};
 }

@@ -38,11 +38,7 @@ Vocabulary::Vocabulary(Parts parts)
       is_reachable_[static_cast<size_t>(id)] = true;
     }
   }
-  if (auto merges = effective_merges(rules())) {
-    keep_merges(std::move(*merges));
-  } else {
-    find_reachable_by_merging();
-  }
+  keep_effective_merges();
   std::vector<bool> is_whole_piece(parts_.entries.size());
   for (const int32_t id : parts_.whole_pieces) {
     is_whole_piece[static_cast<size_t>(id)] = true;
@@ -54,34 +50,30 @@ Vocabulary::Vocabulary(Parts parts)
   }
 }
 
-// `merges` are effective_merges of all.
-void Vocabulary::keep_merges(std::vector<Merge> merges) {
-  merges_are_effective_ = true;
-  for (const Merge& merge : merges) is_reachable_[static_cast<size_t>(merge.result)] = true;
-  if (merges.size() == parts_.merges.size()) return;
-  MergeTable table(merges.size());
-  for (int byte = 0; byte < 256; ++byte) {
-    table.set_byte(static_cast<uint8_t>(byte), merge_table().byte_id(static_cast<uint8_t>(byte)));
+void Vocabulary::keep_effective_merges() {
+  EffectiveMerges effective = effective_merges(rules());
+  for (const Merge& merge : effective.merges)
+    is_reachable_[static_cast<size_t>(merge.result)] = true;
+  needs_all_merges_ = std::move(effective.needs_all_merges);
+  some_ids_need_all_merges_ = std::find(needs_all_merges_.begin(), needs_all_merges_.end(), true) !=
+                              needs_all_merges_.end();
+  if (some_ids_need_all_merges_) {
+    WordMerger merger(merge_table());
+    for (int32_t id = 0; id < size(); ++id) {
+      if (!is_reachable(id) || needs_all_merges(id))
+        is_reachable_[static_cast<size_t>(id)] = encodes_to_itself(id, merger);
+    }
   }
-  for (const Merge& merge : merges) {
-    const auto rank = static_cast<uint32_t>(&merge - merges.data());
-    table.add(merge.left, merge.right, {rank, merge.result});
-    table.add_entry(bytes(merge.result));
-  }
-  parts_.merges = std::move(merges);
-  parts_.merge_table = std::move(table);
+  parts_.merges = std::move(effective.merges);
 }
 
-void Vocabulary::find_reachable_by_merging() {
-  WordMerger merger(merge_table());
+bool Vocabulary::encodes_to_itself(int32_t id, WordMerger& merger) const {
+  const std::string& entry = bytes(id);
+  const auto is_missing = [this](char c) { return missing_bytes_[static_cast<uint8_t>(c)]; };
+  if (entry.empty() || std::any_of(entry.begin(), entry.end(), is_missing)) return false;
   std::vector<int32_t> ids;
-  for (int32_t id = 0; id < size(); ++id) {
-    const auto is_missing = [this](char c) { return missing_bytes_[static_cast<uint8_t>(c)]; };
-    if (bytes(id).empty() || std::any_of(bytes(id).begin(), bytes(id).end(), is_missing)) continue;
-    ids.clear();
-    merger.merge(bytes(id), ids);
-    is_reachable_[static_cast<size_t>(id)] = ids.size() == 1 && ids[0] == id;
-  }
+  merger.merge(entry, ids);
+  return ids.size() == 1 && ids[0] == id;
 }
 
 int32_t Vocabulary::end_of_document() const {
@@ -101,18 +93,15 @@ const std::string& Vocabulary::bytes(int32_t id) const {
 }
 
 const BacktrackTable* Vocabulary::backtrack_table() const {
-  std::call_once(lazy_->backtrack_table_made, [this] {
-    if (merges_are_effective_) lazy_->backtrack_table = BacktrackTable::make(rules());
-  });
+  std::call_once(lazy_->backtrack_table_made,
+                 [this] { lazy_->backtrack_table = BacktrackTable::make(rules()); });
   return lazy_->backtrack_table ? &*lazy_->backtrack_table : nullptr;
 }
 
 template <typename Token>
 const PairTable<Token>* Vocabulary::pair_table() const {
   auto& pairs = std::get<LazyTables::Pairs<Token>>(lazy_->pairs);
-  std::call_once(pairs.made, [&] {
-    if (merges_are_effective_) pairs.table = PairTable<Token>::make(rules());
-  });
+  std::call_once(pairs.made, [&] { pairs.table = PairTable<Token>::make(rules()); });
   return pairs.table ? &*pairs.table : nullptr;
 }
 

@@ -19,6 +19,7 @@
 namespace weft {
 
 class BacktrackTable;
+class WordMerger;
 template <typename Token>
 class PairTable;
 
@@ -96,10 +97,13 @@ class Vocabulary {
   // Bytes without an entry. They are left out of the text, and their neighbours are merged.
   const std::bitset<256>& missing_bytes() const { return missing_bytes_; }
 
-  // Merges that can ever be applied, in order of rank: one for each entry, unless ranks and tokens
-  // are so entangled that all are kept.
+  // One merge for each entry that merging can make, in order of rank (effective_merges.h). Tables
+  // of these give the ids of a word, unless one of the ids needs all merges.
   const std::vector<Merge>& merges() const { return parts_.merges; }
-  // The same merges, looked up by pair.
+  bool needs_all_merges(int32_t id) const { return needs_all_merges_[static_cast<size_t>(id)]; }
+  // False if no id does: GPT-2's.
+  bool some_ids_need_all_merges() const { return some_ids_need_all_merges_; }
+  // All merges, looked up by pair.
   const MergeTable& merge_table() const { return parts_.merge_table; }
   // The table for encoding by longest match, made on first use (10 ms for GPT-2's); null if this
   // vocabulary does not allow that (BacktrackTable::make).
@@ -110,14 +114,14 @@ class Vocabulary {
   const PairTable<Token>* pair_table() const;
 
  private:
-  void keep_merges(std::vector<Merge> merges);
-  void find_reachable_by_merging();
+  void keep_effective_merges();
+  bool encodes_to_itself(int32_t id, WordMerger& merger) const;
   MergeRules rules() const { return {parts_.entries, parts_.merges, parts_.merge_table}; }
 
   Parts parts_;
-  std::vector<bool> is_special_, is_reachable_;
+  std::vector<bool> is_special_, is_reachable_, needs_all_merges_;
+  bool some_ids_need_all_merges_ = false;
   int32_t num_unreachable_ = 0;
-  bool merges_are_effective_ = false;  // the fast tables can be made
   std::unordered_map<std::string_view, int32_t> whole_pieces_;
   std::bitset<256> missing_bytes_;
   struct LazyTables;

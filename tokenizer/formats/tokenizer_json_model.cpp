@@ -63,7 +63,8 @@ EntryIndex index_entries(const std::vector<std::string_view>& texts, const std::
 }
 
 void MergesSink::fail(const std::string& why) const {
-  throw std::runtime_error(file_ + ": merge number " + std::to_string(size()) +
+  const size_t number = is_in_pair_ ? pair_begin_ / 2 : size();
+  throw std::runtime_error(file_ + ": merge number " + std::to_string(number) +
                            " of model.merges " + why);
 }
 
@@ -92,8 +93,8 @@ void MergesSink::on_open(bool is_list) {
 }
 
 void MergesSink::on_close() {
-  is_in_pair_ = false;
   if (ends_.size() != pair_begin_ + 2) fail("is not a pair of entries");
+  is_in_pair_ = false;
 }
 
 void MergesSink::add_to(Vocabulary::Parts& parts, const EntryIndex& ids) const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <string>
 
 #include "tokenizer/merge/stable_pair.h"
@@ -32,8 +33,8 @@ std::optional<BacktrackTable> BacktrackTable::make(const MergeRules& rules) {
   BacktrackTable table(kNumBytes + rules.merges.size(), num_entry_bytes);
   table.add_tokens(rules);
 
-  std::vector<Token> tokens(table.ids_.size());
-  for (Token token = 0; token < tokens.size(); ++token) tokens[token] = token;
+  std::vector<Token> tokens(rules.merges.size());  // a byte has no path
+  std::iota(tokens.begin(), tokens.end(), kNumBytes);
   // Prefixes first: their nodes have the numbers of tokens.
   std::stable_sort(tokens.begin(), tokens.end(),
                    [&](Token a, Token b) { return table.lengths_[a] < table.lengths_[b]; });

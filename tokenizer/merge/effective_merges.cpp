@@ -24,6 +24,10 @@ class MadeTokens {
     }
   }
 
+  // The one of the two that is made later.
+  int32_t later_half(const MergeRules::Merge& merge) const {
+    return token_of(merge.left) > token_of(merge.right) ? merge.left : merge.right;
+  }
   bool is_made(int32_t id) const { return token_of_id_[static_cast<size_t>(id)] != kNotMade; }
   bool has_both_halves(const MergeRules::Merge& merge) const {
     return is_made(merge.left) && is_made(merge.right);
@@ -56,22 +60,29 @@ class MadeTokens {
 
 }  // namespace
 
-std::optional<std::vector<MergeRules::Merge>> effective_merges(const MergeRules& rules) {
+EffectiveMerges effective_merges(const MergeRules& rules) {
   MadeTokens made(rules);
-  std::vector<MergeRules::Merge> kept, of_later_tokens;
+  EffectiveMerges result = {{}, std::vector<bool>(rules.entries.size())};
+  std::vector<MergeRules::Merge> of_later_halves;
   for (const MergeRules::Merge& merge : rules.merges) {
     if (made.is_made(merge.result)) continue;
     if (!made.has_both_halves(merge)) {
-      of_later_tokens.push_back(merge);
+      of_later_halves.push_back(merge);
     } else if (made.leaves_halves(merge)) {
       made.make(merge);
-      kept.push_back(merge);
+      result.merges.push_back(merge);
     }
   }
-  for (const MergeRules::Merge& merge : of_later_tokens) {
-    if (made.has_both_halves(merge) && made.leaves_halves(merge)) return std::nullopt;
+  std::vector<bool>& needs_all = result.needs_all_merges;
+  for (const MergeRules::Merge& merge : of_later_halves) {
+    if (made.has_both_halves(merge) && made.leaves_halves(merge))
+      needs_all[static_cast<size_t>(made.later_half(merge))] = true;
   }
-  return kept;
+  for (const MergeRules::Merge& merge : result.merges) {
+    if (needs_all[static_cast<size_t>(merge.left)] || needs_all[static_cast<size_t>(merge.right)])
+      needs_all[static_cast<size_t>(merge.result)] = true;
+  }
+  return result;
 }
 
 }  // namespace weft
