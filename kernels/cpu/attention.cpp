@@ -120,9 +120,9 @@ struct VisibleKeys {
 // A view of all that a tensor's vectors lie in, for read_row() and store_row().
 Tensor memory_of(const HeadVectors& vectors) { return {vectors.data, vectors.dtype, {1}}; }
 
-// Loads the vectors of a head as fp32 (T,D).
-void load_vectors(float* panel, const HeadVectors& vectors, int64_t b, int64_t head) {
-  for (int64_t t = 0; t < vectors.T; ++t) {
+// Loads the vectors of a head's first T tokens as fp32 (T,D).
+void load_vectors(float* panel, const HeadVectors& vectors, int64_t b, int64_t head, int64_t T) {
+  for (int64_t t = 0; t < T; ++t) {
     float* row = panel + t * vectors.D;
     const int64_t first = vectors.element(b, t, head);
     const float* values = read_row(memory_of(vectors), first, vectors.D, row);
@@ -236,9 +236,9 @@ void for_each_block(const Head& head, const Function& function) {
 void head_forward(const Panels& panels, const Head& head, const AttentionForward& op) {
   const int64_t D = head.D;
   const Dropout& dropout = op.dropout;
-  load_vectors(panels.q, op.qkv.q, head.b, head.h);
-  load_vectors(panels.k, op.qkv.k, head.b, head.key_head);
-  load_vectors(panels.v, op.qkv.v, head.b, head.key_head);
+  load_vectors(panels.q, op.qkv.q, head.b, head.h, head.Tq);
+  load_vectors(panels.k, op.qkv.k, head.b, head.key_head, head.end_of_queries());
+  load_vectors(panels.v, op.qkv.v, head.b, head.key_head, head.end_of_queries());
   if (dropout.p > 0) {
     const int64_t num_words = attention_mask_words(head.Tk);
     dropout_words(head.kept_words(op.kept), dropout, head.global * num_words, num_words);
@@ -303,10 +303,10 @@ void block_backward(const Panels& panels, const Head& head, int64_t first, int64
 void head_backward(const Panels& panels, const Head& head, const AttentionBackward& op,
                    const Qkv& gradients, BiasSums& bias_sums) {
   const int64_t D = head.D;
-  load_vectors(panels.q, op.qkv.q, head.b, head.h);
-  load_vectors(panels.k, op.qkv.k, head.b, head.key_head);
-  load_vectors(panels.v, op.qkv.v, head.b, head.key_head);
-  load_vectors(panels.dout, head_vectors(op.dout), head.b, head.h);
+  load_vectors(panels.q, op.qkv.q, head.b, head.h, head.Tq);
+  load_vectors(panels.k, op.qkv.k, head.b, head.key_head, head.Tk);
+  load_vectors(panels.v, op.qkv.v, head.b, head.key_head, head.Tk);
+  load_vectors(panels.dout, head_vectors(op.dout), head.b, head.h, head.Tq);
   std::fill_n(panels.dk, head.Tk * D, 0.0F);
   std::fill_n(panels.dv, head.Tk * D, 0.0F);
   for_each_block(head, [&](int64_t first, int64_t num_queries) {

@@ -3,6 +3,7 @@
 
 #include "kernels/cuda/attention/backward_workspace/bias_sums.h"
 #include "kernels/cuda/attention/backward_workspace/group_sums.h"
+#include "kernels/cuda/attention/single_query.h"
 #include "kernels/cuda/attention/unfused_attention.h"
 #include "kernels/cuda/device/check.h"
 #include "kernels/cuda/device/context.h"
@@ -30,6 +31,7 @@ void run(const Context& context, const AttentionForward& op) {
   constexpr const char* kName = "attention_forward";
   require_aligned(kName, {op.out, op.kept, op.document_bounds});
   require_aligned_qkv(kName, op.qkv);
+  if (is_single_query(op)) return single_query_attention(context.stream, op);
   if (has_flash_attention(op.qkv.q.D, op.qkv.q.dtype))
     return attention_forward(context.stream, op, context.work_counter);
   void* const scratch = context.scratch(kName, scratch_bytes(op, context.num_multiprocessors));

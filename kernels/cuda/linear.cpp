@@ -55,6 +55,18 @@ GemmProblem weight_gradient_problem(const Tensor& dout, const Tensor& inp, bool 
   return problem;
 }
 
+FewRowsProduct few_rows(const Tensor& out, const Tensor& inp, const Tensor& weight,
+                        const Tensor& bias) {
+  return {.out = out.data(),
+          .inp = inp.data(),
+          .weight = weight.data(),
+          .bias = bias.data(),
+          .dtype = out.dtype(),
+          .num_rows = num_rows(out),
+          .num_outputs = num_columns(out),
+          .num_inputs = num_columns(inp)};
+}
+
 // cuBLASLt's GELU has the tanh form, and its approximation of tanh is too coarse for fp32 models.
 bool has_gelu_epilogue(const Tensor& out, Gelu gelu) {
   return gelu == Gelu::kTanh && size_bytes(out.dtype()) == 2 && num_columns(out) % 8 == 0;
@@ -84,6 +96,8 @@ void gelu_backward_input(const Context& context, const LinearGeluBackwardInput& 
 
 void run(const Context& context, const LinearForward& op) {
   require_aligned("linear_forward", {op.out, op.inp, op.weight, op.bias});
+  if (has_few_rows(num_rows(op.out), num_columns(op.inp)))
+    return few_rows_product(context.stream, few_rows(op.out, op.inp, op.weight, op.bias));
   const Epilogue epilogue = op.bias ? Epilogue::kBias : Epilogue::kNone;
   context.gemm->run(forward_problem(op.out, op.inp, epilogue),
                     {op.out.data(), op.weight.data(), op.inp.data(), op.bias.data(), nullptr});
@@ -98,6 +112,12 @@ void run(const Context& context, const LinearBackwardInput& op) {
 void run(const Context& context, const LinearGeluForward& op) {
   const Tensor &pre = op.pre, &inp = op.inp;
   require_aligned("linear_gelu_forward", {op.out, pre, inp, op.weight, op.bias});
+  if (has_few_rows(num_rows(pre), num_columns(inp))) {
+    FewRowsProduct product = few_rows(pre, inp, op.weight, op.bias);
+    product.gelu_out = op.out.data();
+    product.gelu = op.gelu;
+    return few_rows_product(context.stream, product);
+  }
   const auto in_two_steps = [&] {
     run(context, LinearForward{.out = pre, .inp = inp, .weight = op.weight, .bias = op.bias});
     run(context, GeluForward{.out = op.out, .pre = pre, .gelu = op.gelu});

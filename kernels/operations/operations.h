@@ -5,6 +5,7 @@
 #include "kernels/operations/attention.h"
 #include "kernels/operations/embedding.h"
 #include "kernels/operations/fp8.h"
+#include "kernels/operations/generation.h"
 #include "kernels/operations/linear.h"
 #include "kernels/operations/loss.h"
 #include "kernels/operations/memory.h"
@@ -24,4 +25,5 @@
   WEFT_ATTENTION_OPERATIONS(X)     \
   WEFT_LOSS_OPERATIONS(X)          \
   WEFT_REDUCTION_OPERATIONS(X)     \
-  WEFT_OPTIMIZER_OPERATIONS(X)
+  WEFT_OPTIMIZER_OPERATIONS(X)     \
+  WEFT_GENERATION_OPERATIONS(X)

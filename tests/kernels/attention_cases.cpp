@@ -448,11 +448,13 @@ std::vector<Shape> shapes_with_other_keys(Sizes sizes) {
   std::vector<Shape> shapes;
   for (const int64_t D : {20, 64, 80, 96, 128, 160}) {
     shapes.insert(shapes.end(), {{2, 1, 4, D, {}, {}, false, 2, 300, 0, kApart},
+                                 {3, 1, 4, D, {}, {90, kRandom}, kSlopes, 2, 200, 20, kApart},
                                  {2, 70, 2, D, {}, {}, false, 1, 128, 64},
                                  {1, 200, 4, D, {}, {90, kRandom}, kSlopes, 4, 333, 17, kApart},
                                  {1, 257, 2, D, {1, 9}, {}, kSlopes, 1, 64, 0},
                                  {2, 64, 2, D, {}, {200, kRandom}, false, 1, 191, 1}});
   }
+  shapes.push_back({2, 1, 2, 256, {}, {}, false, 1, 1000, 0, kApart});
   return shapes;
 }
 

@@ -299,6 +299,15 @@ void add_linear_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
       if (x != DType::kFloat32)
         cases.push_back(gelu_backward_input(x, s, Gelu::kTanh, true, true, /*scale=*/512));
     }
+    // So few rows that reading the weight takes the time.
+    for (const Shape& s :
+         {Shape{1, 768, 2304}, Shape{2, 2304, 776}, Shape{3, 8, 40}, Shape{4, 96, 1032}}) {
+      for (const bool with_bias : {false, true}) {
+        cases.push_back(forward(x, s, with_bias));
+        cases.push_back(linear_gelu_forward(x, s, Gelu::kTanh, with_bias));
+      }
+      cases.push_back(linear_gelu_forward(x, s, Gelu::kErf, true));
+    }
     // The columns of heads that are no multiples of 8: of queries, keys and values, and of
     // attention's output.
     for (const Shape& s : {Shape{65, 200, 435}, {256, 145, 264}, {130, 145, 435}}) {
