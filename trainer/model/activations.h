@@ -24,6 +24,8 @@ struct ActivationOptions {
   RecomputeOptions recompute = {};
   // Tokens whose logits are in memory at a time; 0: those of a micro-batch.
   int64_t logits_chunk = 0;
+  // Tokens of a sample whose keys and values are kept for later ones (generation); 0: none are.
+  int64_t num_kept_keys = 0;
 };
 
 // The tensors of one layer. Those that are kept take 32*C bytes per token in bf16 (for F = 4C),

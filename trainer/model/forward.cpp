@@ -33,6 +33,12 @@ void Model::forward_embedding(const MicroBatch& batch) {
       .first_word = shape_.first_word()});
   stream_.sum_partials(words);
   if (m.has_embedding_norm) stream_.recompute(norm);
+  if (!batch.positions) return;
+  // The stream begins with the positions, to which the first layer adds the words.
+  backend_.run(EmbeddingForward{.out = view(activations_.input(batch.slot),
+                                            {m.micro_batch_size, m.seq_length, m.hidden_size}),
+                                .tokens = batch.positions,
+                                .word = chunk_of(batch).weights.position});
 }
 
 void Model::forward_layer(const Layer& layer, const Branch& in, bool computes_branch) {

@@ -39,6 +39,11 @@ void Loss::forward(Tensor loss, const Head& head, const MicroBatch& batch,
   for (Tokens tokens = chunk_at(0); tokens.count > 0;
        tokens = chunk_at(tokens.first + tokens.count)) {
     if (tokens.first > 0) multiply(head, tokens);
+    if (options.most_likely) {
+      backend_.run(SampleTokens{.tokens = range_of(options.most_likely, tokens.first, tokens.count),
+                                .logits = logits_of(tokens),
+                                .vocabulary_size = shape_.model.num_words()});
+    }
     cross_entropy(tokens, batch, options);
     if (!options.has_gradient || tokens.first == last) continue;
     backward_input(head, tokens);

@@ -17,6 +17,7 @@ struct LossOptions {
   bool accumulate = false;  // The sum is added to what is there.
   bool has_gradient = false;
   float gradient_scale = 1;
+  Tensor most_likely = {};  // (N) int32, or empty: gets the token with the largest logit of each
 };
 
 class Loss {
@@ -45,6 +46,8 @@ class Loss {
   // the logits are replaced by d(gradient_scale * sum of losses)/d(logits), and backward() must be
   // next: of all chunks but the last one the backward is done here.
   void forward(Tensor loss, const Head& head, const MicroBatch& batch, const LossOptions& options);
+  // (N) fp32: that of each token, after forward() of the same batch.
+  Tensor losses() const { return losses_; }
   // out (B) fp32 = the mean loss of each sample over its unmasked tokens, after forward() of the
   // same batch; 0 where all are masked.
   void sample_losses(Tensor out, const MicroBatch& batch);

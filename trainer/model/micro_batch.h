@@ -17,6 +17,11 @@ struct MicroBatch {
   Tensor loss_mask;  // (B,T) fp32, or empty: all ones
   // (B,T,2) int32: the documents of the tokens; empty where the shape needs none
   Tensor document_bounds;
+  // Where keys and values are kept (ActivationOptions::num_kept_keys), the tokens follow
+  // first_token others of their samples, and document_bounds are (B,num_kept_keys,2). The rows of
+  // the table of positions that the tokens get are (B,T) int32 then; empty: there is no table.
+  int64_t first_token = 0;
+  Tensor positions;
   // (L,4,2) fp32, or empty: forward adds the errors of fp8 products there (LinearLayers::Context)
   Tensor fp8_errors;
   int64_t iteration = 0;

@@ -82,7 +82,8 @@ Model::Model(Backend& backend, Communicator& tensor_parallel, const LocalShape& 
                    chunks.size() == 1 ? chunks.front().first_layer : 0,
                    chunks.front().has_embedding, chunks.back().has_head),
       stream_(backend, tensor_parallel, shape_, activations.num_gradient_slots),
-      attention_(backend, shape_, linears_, stream_),
+      attention_(backend, shape_, linears_, stream_, num_layers_of(chunks),
+                 activations.num_kept_keys),
       mlp_(backend, shape_, linears_, stream_),
       loss_(backend, tensor_parallel, shape_, stream_, activations.logits_chunk) {
   int64_t layers_before = 0;
@@ -105,7 +106,8 @@ void Model::for_each_buffer(const AddBuffer& add) {
 
 void Model::set_sequence_length(int64_t seq_length) {
   if (seq_length == shape_.model.seq_length) return;
-  if (seq_length < 2 || seq_length > attention_.longest_sequence()) {
+  const int64_t shortest = attention_.keeps_keys() ? 1 : 2;
+  if (seq_length < shortest || seq_length > attention_.longest_sequence()) {
     throw std::invalid_argument("model: sequence length " + std::to_string(seq_length) +
                                 " in buffers of " + std::to_string(attention_.longest_sequence()));
   }
@@ -216,7 +218,9 @@ ResidualStream::Branch Model::branch_before(const MicroBatch& batch, int64_t i,
   if (!chunk.has_embedding) return {.residual = activations_.input(batch.slot)};
   Branch branch{.output = stream_.branch()};
   if (training) branch.dropout = stream_.dropout(batch, 0, DropoutSite::kEmbedding);
-  if (shape_.model.has_position_table) {
+  if (batch.positions) {
+    branch.residual = activations_.input(batch.slot);
+  } else if (shape_.model.has_position_table) {
     branch.bias = chunk.weights.position;
     branch.dbias = chunk.gradients.position;
     branch.bias_period = shape_.model.seq_length;

@@ -36,7 +36,7 @@ class Model {
 
   // From here on micro-batches have sequences of this length, at the beginnings of the buffers.
   // Throws std::invalid_argument for one that is longer than the shape's, or shorter than two
-  // tokens, and for one whose rows ranks cannot share.
+  // tokens (one where keys are kept), and for one whose rows ranks cannot share.
   void set_sequence_length(int64_t seq_length);
 
   // The linear layers, whose fp8 copies of weights follow the weights where weights_changed() says
@@ -69,6 +69,7 @@ class Model {
   void loss(Tensor loss, const MicroBatch& batch, const LossOptions& options) {
     loss_.forward(loss, head(batch), batch, options);
   }
+  Tensor token_losses() const { return loss_.losses(); }
   void sample_losses(Tensor out, const MicroBatch& batch) { loss_.sample_losses(out, batch); }
 
   // Computes the gradients of the chunk's parameters, after forward(training) of the same batch,

@@ -1,5 +1,6 @@
 #include "trainer/model/self_attention.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -23,7 +24,15 @@ void SelfAttention::for_each_buffer(const AddBuffer& add) {
   if (m.has_alibi) add(scratch, "ALiBi slopes", &slopes_, DType::kFloat32, {shape_.num_heads()});
   if (m.rotary_size > 0)
     add(scratch, "rotary angles", &angles_, DType::kFloat32,
-        {longest_sequence_, 2, m.rotary_size / 2});
+        {std::max(longest_sequence_, num_kept_keys_), 2, m.rotary_size / 2});
+  for (size_t layer = 0; layer < kept_.size(); ++layer) {
+    const std::string of_layer = "layer " + std::to_string(layer) + " kept ";
+    for (const auto& [name, tensor] :
+         {std::pair{"keys", &kept_[layer].keys}, std::pair{"values", &kept_[layer].values}}) {
+      add(MemoryClass::kActivations, of_layer + name, tensor, m.dtype,
+          {m.micro_batch_size, num_kept_keys_, shape_.num_groups(), m.head_size});
+    }
+  }
 }
 
 void SelfAttention::fill_tables() {
@@ -73,7 +82,8 @@ void SelfAttention::forward(const Layer& layer, const LinearLayers::Input& input
   backend_.run(AttentionForward{.out = a.att,
                                 .lse = a.lse,
                                 .kept = a.dropout_mask,
-                                .qkv = a.qkv,
+                                .qkv = keeps_keys() ? with_kept_keys(layer) : Qkv(a.qkv),
+                                .first_query = layer.batch.first_token,
                                 .document_bounds = documents(layer.batch),
                                 .slopes = slopes_,
                                 .scale = scale(),
@@ -82,6 +92,18 @@ void SelfAttention::forward(const Layer& layer, const LinearLayers::Input& input
   linears_.forward(layer.proj, stream_.partials_of(stream_.branch()),
                    {.rows = as_rows(a.att, shape_.attention_size())}, w.proj_weight, Tensor());
   stream_.sum_partials(stream_.branch());
+}
+
+Qkv SelfAttention::with_kept_keys(const Layer& layer) {
+  const KeptKeys& kept = kept_[static_cast<size_t>(layer.qkv.layer)];
+  backend_.run(KeepKeys{.keys = kept.keys,
+                        .values = kept.values,
+                        .qkv = layer.activations.qkv,
+                        .first_position = layer.batch.first_token});
+  Qkv qkv = layer.activations.qkv;
+  qkv.k = head_vectors(kept.keys);
+  qkv.v = head_vectors(kept.values);
+  return qkv;
 }
 
 void SelfAttention::backward(const Layer& layer, bool accumulate) {
@@ -126,6 +148,7 @@ void SelfAttention::rotate(Tensor qkv, const MicroBatch& batch, bool inverse) {
   if (m.rotary_size == 0) return;
   backend_.run(Rotary{.qkv = qkv,
                       .angles = angles_,
+                      .first_position = batch.first_token,
                       .document_bounds = m.restarts_positions ? batch.document_bounds : Tensor(),
                       .interleaved = m.rotary_interleaved,
                       .inverse = inverse});

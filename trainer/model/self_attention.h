@@ -22,17 +22,20 @@ class SelfAttention {
  public:
   // All references must outlive this.
   SelfAttention(Backend& backend, const LocalShape& shape, LinearLayers& linears,
-                ResidualStream& stream)
+                ResidualStream& stream, int64_t num_layers, int64_t num_kept_keys)
       : backend_(backend),
         shape_(shape),
         linears_(linears),
         stream_(stream),
-        longest_sequence_(shape.model.seq_length) {}
+        longest_sequence_(shape.model.seq_length),
+        num_kept_keys_(num_kept_keys),
+        kept_(static_cast<size_t>(num_kept_keys > 0 ? num_layers : 0)) {}
   void for_each_buffer(const AddBuffer& add);
   // Uploads the angles of rotary positions and ALiBi's slopes, once.
   void fill_tables();
 
   int64_t longest_sequence() const { return longest_sequence_; }
+  bool keeps_keys() const { return num_kept_keys_ > 0; }
 
   // Computes the branch of the normalised input.
   void forward(const Layer& layer, const LinearLayers::Input& input);
@@ -44,6 +47,8 @@ class SelfAttention {
   // Turns queries and keys by their positions, or back.
   void rotate(Tensor qkv, const MicroBatch& batch, bool inverse);
   float scale() const;
+  // Returns the queries of the layer's tokens with the keys and values that they may see.
+  Qkv with_kept_keys(const Layer& layer);
   // Returns the documents that attention does not leave.
   Tensor documents(const MicroBatch& batch) const {
     return shape_.model.masks_other_documents ? batch.document_bounds : Tensor();
@@ -55,9 +60,14 @@ class SelfAttention {
   const LocalShape& shape_;
   LinearLayers& linears_;
   ResidualStream& stream_;
+  struct KeptKeys {
+    Tensor keys, values;  // (B,S,G/tp,D), S = num_kept_keys_
+  };
   const int64_t longest_sequence_;  // T of the buffers
-  Tensor angles_;                   // (T,2,P) fp32 of rotary positions
-  Tensor slopes_;                   // (H/tp) fp32 of ALiBi
+  const int64_t num_kept_keys_;
+  std::vector<KeptKeys> kept_;  // by layer of the rank; none in training
+  Tensor angles_;               // (T or S,2,P) fp32 of rotary positions
+  Tensor slopes_;               // (H/tp) fp32 of ALiBi
 };
 
 }  // namespace weft
