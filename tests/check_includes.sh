@@ -15,7 +15,7 @@ preprocess/inspect         > tokenizer indexed_dataset preprocess/vocabulary : t
 preprocess/analyze         > tokenizer indexed_dataset preprocess/vocabulary preprocess/inspect : top
 preprocess                 > tokenizer indexed_dataset preprocess/vocabulary preprocess/inspect preprocess/analyze : stream compressed web inputs documents ledger rank run commands
 kernels          : numbers operations top cpu/loops,cuda/device cpu,cuda/memory_bound,cuda/hopper cuda/residual_norm,cuda/attention/arguments,cuda/gemm cuda/attention/backward_workspace cuda/attention/mma_sync cuda/attention/hopper_forward,cuda/attention/hopper_backward,cuda/attention/hopper_wide_backward cuda/attention/instances cuda/attention,cuda/fused_gemm cuda
-trainer          > indexed_dataset kernels : config command_line,problems,identity,data,ranks parallel,ceilings model,profile step checkpoint resume,log model_tool,plan loop top
+trainer          > tokenizer indexed_dataset kernels : config command_line,problems,identity,data,ranks parallel,ceilings model,profile step checkpoint resume,log model_tool,plan generate evaluate loop top
 '
 sources=$(find tokenizer indexed_dataset preprocess kernels trainer -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh')
 awk -v map="$map" '
@@ -64,6 +64,12 @@ awk -v map="$map" '
   }
   END { exit bad }
 ' $sources
+
+# Of the trainer only what makes text of a model reads a tokenizer: training itself needs none.
+if grep -l '#include "tokenizer/' $(printf '%s\n' $sources | grep '^trainer/' | grep -vE '^trainer/(generate|evaluate)/'); then
+  echo "these must not include the tokenizer"
+  exit 1
+fi
 
 # No unit (a header with its source) reaches itself through includes: tsort names the units of a circle.
 grep -oE '^[ \t]*#[ \t]*include[ \t]*"[^"]+"' $sources |

@@ -1,6 +1,9 @@
-// weft-model turns checkpoints into Hugging Face folders and back, and compares them.
+// weft-model writes text with finished models, turns checkpoints into Hugging Face folders and back,
+// and compares them.
 #include "indexed_dataset/base/storage/bus_error.h"
 #include "indexed_dataset/base/terminal/command_line.h"
+#include "trainer/evaluate/evaluate_command.h"
+#include "trainer/generate/generate_command.h"
 #include "trainer/model_tool/model_commands.h"
 
 int main(int argc, char** argv) {
@@ -9,8 +12,11 @@ int main(int argc, char** argv) {
   commands.push_back(weft::make_export_command());
   commands.push_back(weft::make_import_command());
   commands.push_back(weft::make_diff_command());
+  commands.push_back(weft::make_generate_command());
+  commands.push_back(weft::make_evaluate_command());
   return weft::run_program(
       argc, argv,
-      "Exports checkpoints to Hugging Face folders of GPT-2, LLaMA and BLOOM, imports and compares them.",
+      "Writes text with checkpoints and Hugging Face folders of GPT-2, LLaMA and BLOOM, scores, "
+      "exports, imports and compares them.",
       "weft-model " WEFT_VERSION, commands);
 }

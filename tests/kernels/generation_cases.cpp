@@ -56,7 +56,7 @@ struct Choice {
   double top_p;
 };
 
-constexpr uint64_t kSeed = 5;
+constexpr uint64_t kSamplingSeed = 5;
 constexpr int64_t kCounter = 3;
 
 // Returns the tokens by the definition of sampling, in fp64: candidates in the order of their
@@ -92,7 +92,8 @@ Values chosen(DType x, const Choice& c) {
       for (const int64_t v : order) total += weight(v);
     }
     std::sort(order.begin(), order.end());
-    const double u = static_cast<double>(philox_word(kSeed, at(n + 7), kCounter)) / std::exp2(32.0);
+    const double u =
+        static_cast<double>(philox_word(kSamplingSeed, at(n + 7), kCounter)) / std::exp2(32.0);
     double sum = 0;
     size_t i = 0;
     while (i + 1 < order.size() && (sum += weight(order[i])) <= u * total) ++i;
@@ -120,7 +121,7 @@ OpCase sample(DType x, Choice c) {
                 .temperature = static_cast<float>(c.temperature),
                 .top_k = c.top_k,
                 .top_p = static_cast<float>(c.top_p),
-                .seed = kSeed,
+                .seed = kSamplingSeed,
                 .counter = kCounter});
             return {arrays.output("tokens", tokens)};
           },

@@ -1,236 +1,34 @@
-#include <algorithm>
-#include <bit>
-#include <cmath>
-#include <cstring>
-#include <map>
-#include <memory>
-#include <nlohmann/json.hpp>
 #include <set>
-#include <stdexcept>
+#include <vector>
 
-#include "indexed_dataset/base/storage/file_io.h"
-#include "kernels/numbers/bfloat16.h"
-#include "kernels/numbers/float16.h"
 #include "trainer/checkpoint/checkpoint.h"
-#include "trainer/checkpoint/safetensors.h"
-#include "trainer/identity/json_file.h"
-#include "trainer/model_tool/hf_config.h"
 #include "trainer/model_tool/hf_folder.h"
-#include "trainer/model_tool/hf_layout.h"
+#include "trainer/model_tool/hf_model_folder.h"
 #include "trainer/resume/architecture.h"
 
 namespace weft {
 
-namespace fs = std::filesystem;
-
-namespace {
-
-using Json = nlohmann::json;
-
-// The weights of a folder, which are one file or shards with an index.
-class HfWeights {
- public:
-  HfWeights(const fs::path& folder, std::string prefix)
-      : folder_(folder), prefix_(std::move(prefix)) {
-    const fs::path index = folder / "model.safetensors.index.json";
-    if (fs::exists(folder / "model.safetensors")) {
-      files_.push_back(std::make_unique<SafetensorsFile>(folder / "model.safetensors"));
-    } else if (fs::exists(index)) {
-      open_shards(read_json_file(index).at("weight_map"), index);
-    } else {
-      throw std::runtime_error(folder.string() +
-                               " holds neither model.safetensors nor its index; save the model "
-                               "with safe_serialization=True");
-    }
-  }
-
-  // Throws for a tensor that is none of `names`, with or without the prefix. Such a folder holds
-  // another model than its config.json describes, and would be read as a part of it. Older versions
-  // of transformers stored constants, too.
-  void refuse_others_than(const std::set<std::string>& names) const {
-    for (const auto& file : files_) {
-      for (const SafetensorsEntry& entry : file->entries()) {
-        const std::string& full = entry.name;
-        const bool is_constant = full.ends_with(".attn.bias") ||
-                                 full.ends_with(".attn.masked_bias") ||
-                                 full.ends_with(".rotary_emb.inv_freq");
-        const std::string name = full.starts_with(prefix_) ? full.substr(prefix_.size()) : full;
-        if (is_constant || names.contains(name)) continue;
-        throw std::runtime_error(file->path().string() + ": tensor " + full +
-                                 " is no part of the model that config.json describes");
-      }
-    }
-  }
-
-  bool has(const std::string& name) const {
-    return std::any_of(files_.begin(), files_.end(),
-                       [&](const auto& file) { return file->find(name) != nullptr; });
-  }
-
-  // Returns the values of the tensor `name`, with or without the prefix, as fp32.
-  std::vector<float> read(const std::string& name, const std::vector<int64_t>& shape) const {
-    for (const std::string& full : {prefix_ + name, name}) {
-      for (const auto& file : files_) {
-        const SafetensorsEntry* entry = file->find(full);
-        if (entry == nullptr) continue;
-        if (entry->shape != shape)
-          throw std::runtime_error(file->path().string() + ": tensor " + full +
-                                   " has another shape than config.json says");
-        return widen(file->bytes(*entry), *entry, *file);
-      }
-    }
-    throw std::runtime_error(folder_.string() + " has no tensor " + name);
-  }
-
- private:
-  static std::vector<float> widen(std::span<const std::byte> bytes, const SafetensorsEntry& entry,
-                                  const SafetensorsFile& file) {
-    const size_t element = entry.dtype == "F32" ? 4 : 2;
-    if (entry.dtype != "F32" && entry.dtype != "BF16" && entry.dtype != "F16") {
-      throw std::runtime_error(file.path().string() + ": tensor " + entry.name + " has type " +
-                               entry.dtype + "; F32, BF16 and F16 can be imported");
-    }
-    std::vector<float> values(bytes.size() / element);
-    if (element == 4) {
-      std::memcpy(values.data(), bytes.data(), bytes.size());
-      return values;
-    }
-    for (size_t i = 0; i < values.size(); ++i) {
-      uint16_t bits;
-      std::memcpy(&bits, bytes.data() + 2 * i, 2);
-      values[i] = entry.dtype == "BF16" ? static_cast<float>(std::bit_cast<BFloat16>(bits))
-                                        : static_cast<float>(std::bit_cast<Float16>(bits));
-    }
-    return values;
-  }
-
-  // The index must name the file of each tensor, or it is another model's.
-  void open_shards(const Json& weight_map, const fs::path& index) {
-    std::set<std::string> names;
-    for (const auto& file : weight_map) names.insert(file.get<std::string>());
-    size_t num_tensors = 0;
-    for (const std::string& name : names) {
-      files_.push_back(std::make_unique<SafetensorsFile>(folder_ / fs::path(name).filename()));
-      for (const SafetensorsEntry& entry : files_.back()->entries()) {
-        ++num_tensors;
-        const auto found = weight_map.find(entry.name);
-        if (found != weight_map.end() && *found == name) continue;
-        throw std::runtime_error(index.string() + " says that tensor " + entry.name + " lies in " +
-                                 (found == weight_map.end() ? "no file" : found->dump()) +
-                                 ", and it is in " + name);
-      }
-    }
-    if (num_tensors != weight_map.size()) {
-      throw std::runtime_error(index.string() + " names " + std::to_string(weight_map.size()) +
-                               " tensors, and the files hold " + std::to_string(num_tensors));
-    }
-  }
-
-  fs::path folder_;
-  std::string prefix_;
-  std::vector<std::unique_ptr<SafetensorsFile>> files_;
-};
-
-constexpr const char* kHead = "lm_head.weight";
-
-// Many folders hold the head although it is the word embedding. One that differs would be lost.
-void check_tied_head(const HfWeights& weights, const ModelShape& shape, const fs::path& config) {
-  if (shape.unties_head || !weights.has(kHead)) return;
-  const std::string word_embedding = hf_tensors(shape).front().hf_name;
-  const std::vector<int64_t> whole = {shape.vocab_size, shape.hidden_size};
-  const std::vector<float> head = weights.read(kHead, whole),
-                           words = weights.read(word_embedding, whole);
-  size_t num_different = 0;
-  for (size_t i = 0; i < head.size(); ++i)
-    num_different += std::bit_cast<uint32_t>(head[i]) != std::bit_cast<uint32_t>(words[i]) ? 1 : 0;
-  if (num_different == 0) return;
-  throw std::runtime_error(
-      config.string() +
-      " ties the head to the word embedding (tie_word_embeddings, which is true by " +
-      "default), but " + std::to_string(num_different) + " of " + std::to_string(head.size()) +
-      " numbers of lm_head.weight differ from " + word_embedding +
-      ": set it to false there to import the head, or " + "take lm_head.weight out of the weights");
-}
-
-// The tokenizer's files are part of most folders.
-RunVocabulary vocabulary_of(const fs::path& folder, const Json& config, int64_t num_tokens) {
-  RunVocabulary vocabulary;
-  vocabulary.num_tokens = num_tokens;
-  vocabulary.source = folder.string();
-  const auto take_end = [&](const Json& id, const std::string& source) {
-    if (!id.is_number_unsigned() || id.get<uint64_t>() >= static_cast<uint64_t>(num_tokens)) return;
-    vocabulary.end_of_document = id.get<int64_t>();
-    vocabulary.end_of_document_source = source;
-  };
-  // A number, a list of them, or null; transformers writes no defaults of its classes.
-  const int64_t fallback = config.value("model_type", "") == "gpt2" ? 50256 : 2;
-  Json end = config.value("eos_token_id", Json(static_cast<uint64_t>(fallback)));
-  if (end.is_array() && !end.empty()) end = Json(end.front());
-  take_end(end, "eos_token_id of " + (folder / "config.json").string());
-  if (!fs::exists(folder / "vocab.json") || !fs::exists(folder / "merges.txt")) return vocabulary;
-  if (vocabulary.end_of_document < 0) {
-    const fs::path file = folder / "vocab.json";
-    take_end(read_json_file(file).value(kGpt2EndOfDocument, Json()),
-             std::string(kGpt2EndOfDocument) + " of " + file.string());
-  }
-  vocabulary.tokenizer = with_checksums(gpt2_files(folder / "vocab.json", folder / "merges.txt"));
-  return vocabulary;
-}
-
-// Returns as import_hf().
-std::string import_folder(const HfImport& options) {
-  const fs::path config_path = options.input / "config.json";
-  if (!fs::exists(config_path)) {
-    throw std::runtime_error(options.input.string() +
-                             " holds no config.json: is it a Hugging Face folder?");
-  }
-  const Json config = read_json_file(config_path);
-  const ModelShape shape =
-      shape_from_hf_config(config, config_path, options.make_vocab_size_divisible_by);
-  const HfWeights weights(options.input, hf_prefix(shape));
-  check_tied_head(weights, shape, config_path);
-  std::set<std::string> names = {kHead};
-  for (const HfTensor& tensor : hf_tensors(shape)) names.insert(tensor.hf_name);
-  weights.refuse_others_than(names);
-  const ParameterTable table(shape, {});
-  std::map<std::string, std::vector<float>> storage;  // by parameter, with zeros as padding
+// Tensors are stored in the order of theirs; some of ours are several of theirs.
+std::string import_hf(const HfImport& options) {
+  const HfModelFolder folder(options.input, options.make_vocab_size_divisible_by);
+  const ParameterTable table(folder.shape(), {});
+  std::set<std::string> names;
+  std::vector<std::vector<float>> storage;
   std::vector<StateTensor> tensors;
-  for (const HfTensor& tensor : hf_tensors(shape)) {
+  for (const HfTensor& tensor : hf_tensors(folder.shape())) {
+    if (!names.insert(tensor.parameter).second) continue;
     const Parameter& parameter = table.find(tensor.parameter);
-    const std::vector<float> theirs =
-        weights.read(tensor.hf_name, hf_shape(tensor, parameter, shape));
-    std::vector<float>& ours = storage[parameter.name];
-    if (ours.empty()) {
-      ours.resize(static_cast<size_t>(parameter.num_elements));
-      tensors.push_back({"model/" + parameter.name, parameter.global_shape, -1, 0, 0,
-                         Tensor(ours.data(), DType::kFloat32, {parameter.num_own})});
-    }
-    from_hf(ours.data(), theirs.data(), tensor, parameter, shape);
+    storage.push_back(folder.read(parameter));
+    tensors.push_back({"model/" + parameter.name, parameter.global_shape, -1, 0, 0,
+                       Tensor(storage.back().data(), DType::kFloat32, {parameter.num_own})});
   }
   CheckpointInfo info;
-  info.architecture = architecture_of(shape);
-  info.data.vocabulary = vocabulary_of(options.input, config, shape.vocab_size);
+  info.architecture = architecture_of(folder.shape());
+  info.data.vocabulary = folder.vocabulary();
   info.lr_decay_style = "none";
   const auto cpu = create_cpu_backend();
   save_checkpoint(options.save, info, tensors, *cpu);
-  const Json end = config.value("eos_token_id", Json());
-  if (!end.is_array() || end.size() < 2) return "";
-  return "eos_token_id lists several tokens, " + end.dump() + "; " +
-         (info.data.vocabulary.end_of_document < 0
-              ? "none of them ends documents here"
-              : std::to_string(info.data.vocabulary.end_of_document) + " ends documents here");
-}
-
-}  // namespace
-
-std::string import_hf(const HfImport& options) {
-  try {
-    return import_folder(options);
-  } catch (const Json::exception& error) {
-    throw std::runtime_error(
-        options.input.string() +
-        ": config.json or the index is not as transformers writes them: " + error.what());
-  }
+  return folder.note();
 }
 
 }  // namespace weft

@@ -2,38 +2,18 @@
 
 #include <fmt/format.h>
 
-#include <optional>
 #include <stdexcept>
 
 #include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/terminal/messages.h"
 #include "indexed_dataset/base/terminal/terminal_text.h"
 #include "trainer/checkpoint/checkpoint.h"
+#include "trainer/model_tool/checkpoint_option.h"
 #include "trainer/model_tool/compare_checkpoints.h"
 #include "trainer/model_tool/hf_folder.h"
-#include "trainer/resume/choose_checkpoint.h"
 
 namespace weft {
 namespace {
-
-// A checkpoint that an option names: the folder, and the iteration in it.
-struct CheckpointOption {
-  std::string folder;
-  std::optional<int64_t> step;
-
-  // Returns the step that was given, else the checkpoint that weft-train would resume from.
-  int64_t iteration() const {
-    if (step) return *step;
-    const auto choice = choose_checkpoint(folder);
-    if (!choice) {
-      throw std::runtime_error(
-          folder +
-          " holds no checkpoint (no latest_checkpointed_iteration.txt); is it a --save folder?");
-    }
-    for (const std::string& warning : choice->warnings) print_message("WARNING: " + warning);
-    return choice->iteration;
-  }
-};
 
 class ExportCommand final : public Command {
  public:

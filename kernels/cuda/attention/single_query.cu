@@ -27,7 +27,7 @@ struct SingleQuery {
   float scale;
 };
 
-__device__ float block_max(float value, float* shared) {
+__device__ float max_of_block(float value, float* shared) {
   value = warp_max(value);
   __syncthreads();
   if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = value;
@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(kThreads) single_query_kernel(SingleQuery args
       largest = fmaxf(largest, score);
     }
   }
-  largest = block_max(largest, of_warps);
+  largest = max_of_block(largest, of_warps);
   float sum[1] = {0.0F};
   for (int key = threadIdx.x; key < count; key += kThreads) {
     const float probability = expf(scores[key] - largest);

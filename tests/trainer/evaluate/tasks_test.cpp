@@ -1,0 +1,125 @@
+#include "trainer/evaluate/tasks.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "indexed_dataset/base/storage/file_io.h"
+#include "tests/temporary_folder.h"
+#include "tests/trainer/generate/byte_tokenizer.h"
+#include "tokenizer/formats/load_gpt2.h"
+
+namespace weft {
+namespace {
+
+using testing::HasSubstr;
+
+class Tasks : public testing::Test {
+ protected:
+  Tasks() { write_byte_tokenizer(folder_.path()); }
+
+  std::string write(const std::string& text) {
+    write_file_atomically(folder_ / "task.jsonl", text);
+    return (folder_ / "task.jsonl").string();
+  }
+  std::string error_of(const std::string& text) {
+    try {
+      read_task(write(text), std::nullopt);
+    } catch (const std::runtime_error& error) {
+      return error.what();
+    }
+    return "none";
+  }
+  ScoreRequest request(const TaskChoice& choice, int64_t longest = 100, int32_t prefix = 256) {
+    const std::string vocab = read_file(folder_ / "vocab.json"),
+                      merges = read_file(folder_ / "merges.txt");
+    Tokenizer tokenizer(load_gpt2({"vocab.json", vocab}, {"merges.txt", merges}));
+    return request_of(choice, tokenizer, prefix, longest);
+  }
+  static std::string text_of(const ScoreRequest& request, bool of_context) {
+    std::string text;
+    for (size_t i = of_context ? 0 : request.num_context;
+         i < (of_context ? request.num_context : request.tokens.size()); ++i)
+      text += byte_of_token(request.tokens[i]);
+    return text;
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(Tasks, ExamplesHaveEndingsOrContexts) {
+  const Task task = read_task(
+      write("{\"context\": \"c\", \"endings\": [\" a\", \" b\"], \"label\": 1}\n"
+            "{\"contexts\": [\"c\", \"d\"], \"ending\": \" e\", \"label\": 0}\n"
+            "{\"contexts\": [\"c\", \"d\"], \"endings\": [\" e\", \" f\"], \"label\": 0}\n"),
+      std::nullopt);
+  EXPECT_EQ(task.name, "task");
+  EXPECT_FALSE(task.is_continuation);
+  ASSERT_EQ(task.examples.size(), 3U);
+  EXPECT_EQ(task.examples[0].choices[1].context + task.examples[0].choices[1].ending, "c b");
+  EXPECT_EQ(task.examples[0].label, 1U);
+  EXPECT_EQ(task.examples[1].choices[1].context + task.examples[1].choices[1].ending, "d e");
+  EXPECT_EQ(read_task(folder_ / "task.jsonl", 2).examples.size(), 2U);
+  EXPECT_TRUE(read_task(write("{\"context\": \"c\", \"endings\": [\" a\"]}\n"), std::nullopt)
+                  .is_continuation);
+}
+
+TEST_F(Tasks, BrokenLinesAreNamed) {
+  const std::string good = "{\"context\": \"c\", \"endings\": [\" a\", \" b\"], \"label\": 1}\n";
+  EXPECT_THAT(error_of(good + "{\"context\": \"c\"\n"),
+              HasSubstr("task.jsonl:2: not an example like"));
+  EXPECT_THAT(error_of(good + good + "\n"), HasSubstr("task.jsonl:3: "));
+  EXPECT_THAT(error_of("{\"context\": \"c\", \"endings\": [\"a\", \"b\"], \"label\": 2}\n"),
+              HasSubstr("label 2 is none of the 2 choices"));
+  EXPECT_THAT(error_of("{\"context\": \"c\", \"endings\": [\"a\", \"b\"]}\n"), HasSubstr("label"));
+  EXPECT_THAT(error_of("{\"context\": \"c\", \"endings\": [\"a\", \"\"], \"label\": 0}\n"),
+              HasSubstr("an ending is empty"));
+  EXPECT_THAT(error_of("{\"context\": \"c\", \"endings\": 3, \"label\": 0}\n"),
+              HasSubstr("task.jsonl:1: "));
+  EXPECT_THAT(error_of("[1]\n"), HasSubstr("task.jsonl:1: "));
+  EXPECT_THAT(error_of(""), HasSubstr("holds no examples"));
+}
+
+TEST_F(Tasks, RequestsAreThoseOfLmEval) {
+  const ScoreRequest plain = request({"The sky", " blue"});
+  EXPECT_EQ(text_of(plain, true), "The sky");
+  EXPECT_EQ(text_of(plain, false), " blue");
+  // Spaces at the end of the context are the ending's.
+  const ScoreRequest spaced = request({"The sky ", "blue"});
+  EXPECT_EQ(text_of(spaced, true), "The sky");
+  EXPECT_EQ(text_of(spaced, false), " blue");
+  const ScoreRequest empty = request({"", "blue"});
+  EXPECT_EQ(empty.tokens.front(), 256);
+  EXPECT_EQ(text_of(empty, false), "blue");
+  EXPECT_THROW(request({"", "blue"}, 100, /*prefix=*/-1), std::runtime_error);
+  // The last inputs are kept.
+  const ScoreRequest cut = request({"The sky", " blue"}, 7);
+  EXPECT_EQ(cut.num_inputs(), 7);
+  EXPECT_EQ(text_of(cut, true), "sky");
+  EXPECT_EQ(text_of(cut, false), " blue");
+  EXPECT_THROW(request({"The sky", " blue"}, 4), std::runtime_error);
+}
+
+TEST_F(Tasks, TheLongerEndingWinsByCharactersNotBySum) {
+  const Task task{.name = "t", .examples = {}};
+  const TaskExample example{.choices = {{"c", " b\u00e4"}, {"c", " bcdefg"}}, .label = 1};
+  const ExampleResult result = judge(task, example, {{-3.0, false}, {-4.0, false}});
+  EXPECT_FALSE(result.is_correct);
+  EXPECT_TRUE(result.is_correct_normalised);  // -3 / 2 < -4 / 6
+  const ExampleResult other = judge(task, example, {{-3.0, false}, {-9.5, false}});
+  EXPECT_FALSE(other.is_correct_normalised);  // -3 / 2 > -9.5 / 6, and -3 / 3 for bytes
+}
+
+TEST_F(Tasks, SummariesHaveTheStandardErrorOfTheMean) {
+  std::vector<ExampleResult> results(10);
+  for (size_t i = 0; i < results.size(); ++i)
+    results[i] = {.scores = {{-2.0, true}}, .is_correct = i < 3, .is_correct_normalised = i < 5};
+  const TaskResult total = summarise(results);
+  EXPECT_DOUBLE_EQ(total.accuracy, 0.3);
+  EXPECT_NEAR(total.accuracy_error, 0.152752523, 1e-9);  // statistics.stdev([1]*3+[0]*7)/10**0.5
+  EXPECT_DOUBLE_EQ(total.accuracy_normalised, 0.5);
+  EXPECT_DOUBLE_EQ(total.perplexity, std::exp(2.0));
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,121 @@
+#include "trainer/evaluate/scorer.h"
+
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+
+#include "kernels/recording_backend.h"
+
+namespace weft {
+
+namespace {
+
+constexpr int64_t kBatchTokens = 8192;   // enough for the products' full rate
+constexpr int64_t kLogitsTokens = 2048;  // 400 MiB of fp32 logits of GPT-2's vocabulary
+
+ModelShape scorer_shape(const StoredModel& stored, DType dtype, int64_t longest) {
+  const int64_t T = std::max<int64_t>(2, longest);
+  return inference_shape(stored, dtype, std::clamp<int64_t>(kBatchTokens / T, 1, 64), T);
+}
+
+ActivationOptions scorer_activations(const ModelShape& shape) {
+  return {.logits_chunk = std::min(kLogitsTokens, shape.micro_batch_size * shape.seq_length)};
+}
+
+template <typename T>
+std::vector<T> to_host(Backend& backend, const Tensor& tensor, int64_t count) {
+  std::vector<T> values(static_cast<size_t>(count));
+  backend.copy(values.data(), tensor.data(), count * static_cast<int64_t>(sizeof(T)),
+               Stream::kCompute);
+  backend.synchronize();
+  return values;
+}
+
+}  // namespace
+
+Scorer::Scorer(Backend& backend, const ModelShape& shape)
+    : backend_(backend), model_(backend, shape, scorer_activations(shape)) {
+  const auto add = [&](const char* name, Tensor* tensor) {
+    model_.plan().add(MemoryClass::kBatch, name, tensor, DType::kInt32,
+                      {shape.micro_batch_size, shape.seq_length});
+  };
+  add("tokens", &tokens_);
+  add("targets", &targets_);
+  add("most likely tokens", &most_likely_);
+  model_.plan().add(MemoryClass::kBatch, "loss", &loss_, DType::kFloat32, {1});
+}
+
+// A scorer without a device tells which operations there will be; the longest have the largest
+// scratch.
+Scorer::Scorer(Backend& backend, StoredModel& stored, DType dtype, int64_t longest)
+    : Scorer(backend, scorer_shape(stored, dtype, longest)) {
+  RecordingBackend recorder;
+  Scorer planned(recorder, model_.shape());
+  planned.allocate(0);
+  MicroBatch batch;
+  batch.tokens = planned.tokens_;
+  batch.targets = planned.targets_;
+  planned.model_->forward(batch, /*training=*/false);
+  planned.model_->loss(planned.loss_, batch, {.most_likely = planned.most_likely_});
+  allocate(backend.workspace_bytes(recorder.operations()));
+  model_.load(stored);
+}
+
+void Scorer::allocate(int64_t workspace_bytes) { model_.allocate(workspace_bytes); }
+
+std::vector<Score> Scorer::score(std::span<const ScoreRequest> requests,
+                                 const std::function<void(size_t)>& on_progress) {
+  // Neighbours have similar lengths, because the shorter ones of a batch are padded.
+  std::vector<size_t> order(requests.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return requests[a].num_inputs() > requests[b].num_inputs();
+  });
+  std::vector<Score> scores(requests.size());
+  const auto batch_size = static_cast<size_t>(model_.shape().micro_batch_size);
+  for (size_t first = 0; first < order.size(); first += batch_size) {
+    std::vector<const ScoreRequest*> batch;
+    std::vector<Score*> results;
+    for (size_t i = first; i < std::min(order.size(), first + batch_size); ++i) {
+      batch.push_back(&requests[order[i]]);
+      results.push_back(&scores[order[i]]);
+    }
+    score_batch(batch, results);
+    on_progress(first + batch.size());
+  }
+  return scores;
+}
+
+// Sequences begin in column 0, and no token sees the padding behind them.
+void Scorer::score_batch(std::span<const ScoreRequest* const> batch,
+                         std::span<Score* const> scores) {
+  const int64_t B = model_.shape().micro_batch_size;
+  const int64_t T = std::max<int64_t>(2, batch.front()->num_inputs());
+  std::vector<int32_t> tokens(static_cast<size_t>(B * T)), targets(tokens.size());
+  for (size_t i = 0; i < batch.size(); ++i) {
+    const std::vector<int32_t>& all = batch[i]->tokens;
+    const auto row = static_cast<std::ptrdiff_t>(i) * T;
+    std::copy(all.begin(), all.end() - 1, tokens.begin() + row);
+    std::copy(all.begin() + 1, all.end(), targets.begin() + row);
+  }
+  backend_.copy(tokens_.data(), tokens.data(), B * T * 4, Stream::kCompute);
+  backend_.copy(targets_.data(), targets.data(), B * T * 4, Stream::kCompute);
+  model_->set_sequence_length(T);
+  MicroBatch micro_batch;
+  micro_batch.tokens = view(tokens_, {B, T});
+  micro_batch.targets = view(targets_, {B, T});
+  model_->forward(micro_batch, /*training=*/false);
+  model_->loss(loss_, micro_batch, {.most_likely = view(most_likely_, {B * T})});
+  const auto losses = to_host<float>(backend_, model_->token_losses(), B * T);
+  const auto most_likely = to_host<int32_t>(backend_, most_likely_, B * T);
+  for (size_t i = 0; i < batch.size(); ++i) {
+    *scores[i] = {};
+    for (size_t t = batch[i]->num_context; t < batch[i]->tokens.size(); ++t) {
+      const size_t at = i * static_cast<size_t>(T) + t - 1;
+      scores[i]->log_likelihood -= static_cast<double>(losses[at]);
+      scores[i]->is_greedy = scores[i]->is_greedy && most_likely[at] == batch[i]->tokens[t];
+    }
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,48 @@
+// The log-likelihoods of tokens after others, batch by batch.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "trainer/generate/inference_model.h"
+
+namespace weft {
+
+// The tokens from num_context on, at least one and behind at least one, are scored.
+struct ScoreRequest {
+  std::vector<int32_t> tokens;
+  size_t num_context = 1;
+
+  int64_t num_inputs() const { return static_cast<int64_t>(tokens.size()) - 1; }
+};
+
+struct Score {
+  double log_likelihood = 0;  // of all scored tokens, natural logarithm
+  bool is_greedy = true;      // Each of them is the most likely one after those before it.
+};
+
+class Scorer {
+ public:
+  // Plans and allocates memory for requests of up to `longest` inputs, and loads the weights. All
+  // references must outlive this.
+  Scorer(Backend& backend, StoredModel& stored, DType dtype, int64_t longest);
+
+  // Returns a score for each request. Calls `on_progress` with the number of those that are done.
+  std::vector<Score> score(
+      std::span<const ScoreRequest> requests,
+      const std::function<void(size_t)>& on_progress = [](size_t) {});
+
+ private:
+  Scorer(Backend& backend, const ModelShape& shape);
+  void allocate(int64_t workspace_bytes);
+  void score_batch(std::span<const ScoreRequest* const> batch, std::span<Score* const> scores);
+
+  Backend& backend_;
+  InferenceModel model_;
+  Tensor tokens_, targets_, most_likely_;  // (B,T) int32
+  Tensor loss_;                            // (1) fp32
+};
+
+}  // namespace weft

@@ -1,0 +1,51 @@
+#include "trainer/generate/model_options.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "trainer/plan/train_setup.h"
+
+namespace weft {
+
+void ModelOptions::declare(OptionSet& options) {
+  options.text("--load", load.folder,
+               "checkpoint folder (weft-train's --save), or a Hugging Face folder of GPT-2, LLaMA "
+               "or BLOOM");
+  options.integer("--ckpt-step", load.step, "iteration of the checkpoint; default: the latest");
+  tokenizer.declare(options);
+  options.choice("--device", device, {{"auto", "auto"}, {"cpu", "cpu"}, {"cuda", "cuda"}},
+                 "where the model runs; auto is a GPU where there is one");
+  options.choice("--dtype", dtype,
+                 {{"auto", "auto"}, {"fp32", "fp32"}, {"bf16", "bf16"}, {"fp16", "fp16"}},
+                 "type of weights and activations; auto is bf16 on a GPU and fp32 on a CPU");
+}
+
+void ModelOptions::validate(OptionSet& options) const {
+  if (load.folder.empty()) options.problem("--load is required");
+  tokenizer.validate(options);
+}
+
+std::unique_ptr<Backend> ModelOptions::create_backend() const {
+  return weft::create_backend(choose_device(device).kind, /*local_rank=*/0);
+}
+
+DType ModelOptions::type_on(const Backend& backend) const {
+  if (dtype == "auto") return inference_dtype(backend);
+  if (dtype == "fp32") return DType::kFloat32;
+  return dtype == "bf16" ? DType::kBFloat16 : DType::kFloat16;
+}
+
+double parse_number(OptionSet& options, const std::string& name, const std::string& text,
+                    double low, double high) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || !(value >= low) ||
+      !(value <= high)) {
+    options.problem(
+        fmt::format("{} must be a number from {} to {}, not '{}'", name, low, high, text));
+  }
+  return value;
+}
+
+}  // namespace weft

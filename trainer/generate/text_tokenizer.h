@@ -1,0 +1,26 @@
+// The tokenizer that belongs to a model: that of its training data, or one that options name.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "indexed_dataset/base/terminal/option_set.h"
+#include "tokenizer/vocabulary.h"
+#include "trainer/model_tool/stored_model.h"
+
+namespace weft {
+
+struct TokenizerOptions {
+  std::string vocab_file, merge_file;
+
+  void declare(OptionSet& options);
+  void validate(OptionSet& options) const;
+};
+
+// Returns the vocabulary of the given files, else of those that the model's data was made with
+// (find_tokenizer_files). Throws std::invalid_argument where there are none, where they are others
+// than the model knows, and where they have more tokens than the model.
+std::shared_ptr<const Vocabulary> vocabulary_of(const StoredModel& model,
+                                                const TokenizerOptions& given);
+
+}  // namespace weft

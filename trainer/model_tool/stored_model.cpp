@@ -1,0 +1,65 @@
+#include "trainer/model_tool/stored_model.h"
+
+#include <filesystem>
+#include <stdexcept>
+
+#include "indexed_dataset/base/terminal/messages.h"
+#include "kernels/numbers/elements.h"
+#include "trainer/checkpoint/checkpoint_folder.h"
+#include "trainer/checkpoint/checkpoint_reader.h"
+#include "trainer/model_tool/hf_model_folder.h"
+#include "trainer/resume/architecture.h"
+
+namespace weft {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+class StoredCheckpoint final : public StoredModel {
+ public:
+  StoredCheckpoint(const fs::path& folder, int64_t iteration)
+      : reader_(folder, iteration), shape_(shape_from(reader_.info().architecture)) {}
+  const ModelShape& shape() const override { return shape_; }
+  const RunVocabulary& vocabulary() const override { return reader_.info().data.vocabulary; }
+  void read(const Parameter& parameter, DType type, char* to) override {
+    reader_.read({.name = "model/" + parameter.name,
+                  .global_shape = parameter.global_shape,
+                  .count = parameter.num_own},
+                 type, to);
+  }
+
+ private:
+  CheckpointReader reader_;
+  ModelShape shape_;
+};
+
+class StoredHfModel final : public StoredModel {
+ public:
+  // The padding suits every backend.
+  explicit StoredHfModel(const fs::path& folder) : folder_(folder, 128) {
+    if (!folder_.note().empty()) print_message("note: " + folder_.note());
+  }
+  const ModelShape& shape() const override { return folder_.shape(); }
+  const RunVocabulary& vocabulary() const override { return folder_.vocabulary(); }
+  void read(const Parameter& parameter, DType type, char* to) override {
+    const std::vector<float> values = folder_.read(parameter);
+    for (int64_t i = 0; i < parameter.num_own; ++i)
+      store_element(to, type, i, values[static_cast<size_t>(i)]);
+  }
+
+ private:
+  HfModelFolder folder_;
+};
+
+}  // namespace
+
+std::unique_ptr<StoredModel> open_stored_model(const CheckpointOption& option) {
+  const fs::path folder = option.folder;
+  if (!fs::exists(folder)) throw std::runtime_error(folder.string() + " does not exist");
+  if (!option.step && fs::exists(folder / "config.json") && !latest_iteration(folder))
+    return std::make_unique<StoredHfModel>(folder);
+  return std::make_unique<StoredCheckpoint>(folder, option.iteration());
+}
+
+}  // namespace weft
