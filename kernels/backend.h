@@ -42,7 +42,7 @@ enum class Memory { kDevice, kPinnedHost };
 enum class Stream { kCompute, kCommunication, kReduction, kCopy };
 
 struct TuneResult {
-  std::string notes = {};       // for the user, a line each
+  std::string notes = {};       // lines for the user
   AlgorithmChoices timed = {};  // the choices that were made
 };
 

@@ -47,8 +47,7 @@ constexpr int64_t num_key_tiles(int64_t T) { return (T + kTileKeys - 1) / kTileK
 // The tile scheduler's counter, semaphores and sums. A head has num_blocks blocks of
 // kSemaphoreQueries queries.
 struct SemaphoreLayout {
-  int64_t
-      columns;  // of a head's tile; 0 where that is wider than 128 and its kernels add to no sums
+  int64_t columns;  // a head's tile; 0 where that is wider than 128 and its kernels add to no sums
   int num_slots, heads_together;
   int64_t num_blocks, num_counters;
   int64_t counter_bytes, sum_bytes;

@@ -18,8 +18,8 @@ struct RowLayout {
   // A slot has a row in shared memory. One slot holds the current row, and the rows of the others
   // are fetched ahead. Without slots (0) rows come straight from memory.
   static constexpr int kSlots = kSlots_;
-  static constexpr int kMaxThreads = kMaxThreads_;  // of a block
-  static constexpr int kMinBlocks = kMinBlocks_;    // of so many threads on a multiprocessor
+  static constexpr int kMaxThreads = kMaxThreads_;  // in a block
+  static constexpr int kMinBlocks = kMinBlocks_;    // blocks of so many threads on a multiprocessor
   static constexpr int kMaxRowVecs = kVecs * kMaxThreads;
   static_assert(kSlots >= 2 || kSlots == 0);
 };

@@ -28,7 +28,7 @@ constexpr int64_t unfused_columns(int64_t size) {
 
 // Rows of scores have num_keys columns, rows of heads `columns`.
 struct UnfusedScratch {
-  int64_t num_queries = 0, num_heads = 0;  // of a block, the largest
+  int64_t num_queries = 0, num_heads = 0;  // the largest block's
   int64_t num_keys = 0, columns = 0;
   bool packs_heads = false;  // products read copies of queries, keys and values with padded rows
                              // and a key for each query
@@ -37,7 +37,7 @@ struct UnfusedScratch {
   int64_t scores_bytes = 0;
   int64_t sums_bytes = 0;    // (Tq+2*Tk,columns) fp32: gradients, or outputs before rounding
   int64_t packed_bytes = 0;  // (2*Tq+2*Tk,columns) x: query, key, value, gradient of the output
-  int64_t num_bytes = 0;     // of all; it does not shrink where T or H grow
+  int64_t num_bytes = 0;     // all together; never less for a larger T or H
 };
 
 // Tq queries of H heads see Tk keys. Heads that share keys, or do not lie at equal distances, are

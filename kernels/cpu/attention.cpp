@@ -241,7 +241,7 @@ void head_forward(const Panels& panels, const Head& head, const AttentionForward
   load_vectors(panels.v, op.qkv.v, head.b, head.key_head, head.end_of_queries());
   if (dropout.p > 0) {
     const int64_t num_words = attention_mask_words(head.Tk);
-    dropout_words(head.kept_words(op.kept), dropout, head.global * num_words, num_words);
+    dropout_words(head.kept_words(op.dropout_mask), dropout, head.global * num_words, num_words);
   }
   for_each_block(head, [&](int64_t first, int64_t num_queries) {
     const BlockKeys keys(head, op.document_bounds, first, num_queries);
@@ -258,7 +258,7 @@ void head_forward(const Panels& panels, const Head& head, const AttentionForward
       op.lse.as<float>()[head.lse_row(first + r)] = max + std::log(sum);
       scale_row(seen, 1.0F / sum, visible.count());
       if (dropout.p > 0) {
-        load_kept(head, op.kept, first + r, dropout_scale(dropout.p), panels.multipliers);
+        load_kept(head, op.dropout_mask, first + r, dropout_scale(dropout.p), panels.multipliers);
         multiply_row(seen, panels.multipliers + keys.first + visible.begin, visible.count());
       }
       visible.clear_others(row, keys.count);
@@ -289,7 +289,7 @@ void block_backward(const Panels& panels, const Head& head, int64_t first, int64
                             read_row(op.out, head.out_row(first + r), D, panels.row), D);
     const float* multipliers = panels.multipliers + keys.first + visible.begin;
     if (drops) {
-      load_kept(head, op.kept, first + r, dropout_scale(op.dropout_p), panels.multipliers);
+      load_kept(head, op.dropout_mask, first + r, dropout_scale(op.dropout_p), panels.multipliers);
       multiply_row(dp, multipliers, visible.count());
     }
     softmax_backward_row(dp, p, delta, op.scale, visible.count());

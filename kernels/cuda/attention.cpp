@@ -29,7 +29,7 @@ void require_aligned_qkv(const char* operation, const Qkv& qkv) {
 
 void run(const Context& context, const AttentionForward& op) {
   constexpr const char* kName = "attention_forward";
-  require_aligned(kName, {op.out, op.kept, op.document_bounds});
+  require_aligned(kName, {op.out, op.dropout_mask, op.document_bounds});
   require_aligned_qkv(kName, op.qkv);
   if (is_single_query(op)) return single_query_attention(context.stream, op);
   if (has_flash_attention(op.qkv.q.D, op.qkv.q.dtype))
@@ -42,7 +42,7 @@ void run(const Context& context, const AttentionForward& op) {
 // scratch, and a pass adds them up.
 void run(const Context& context, const AttentionBackward& given) {
   constexpr const char* kName = "attention_backward";
-  require_aligned(kName, {given.dout, given.out, given.kept, given.document_bounds});
+  require_aligned(kName, {given.dout, given.out, given.dropout_mask, given.document_bounds});
   require_aligned_qkv(kName, given.qkv);
   require_aligned_qkv(kName, given.dqkv);
   const HeadVectors &q = given.qkv.q, &k = given.qkv.k;

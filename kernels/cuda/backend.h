@@ -78,7 +78,7 @@ class CudaBackend final : public OperationVisitor<CudaBackend> {
   // synchronize() checks it, and in a build without NDEBUG a wait for an event does, too.
   std::unique_ptr<WorkCounter> work_counter_;
   std::unique_ptr<Gemm> gemm_;
-  Context context_;  // of the compute stream
+  Context context_;  // Operations run on its compute stream.
 };
 
 }  // namespace weft::cuda

@@ -79,7 +79,7 @@ WEFT_HOST_DEVICE inline uint32_t dropout_number_of(uint64_t seed, uint64_t strea
 // the model, (samples, heads, words).
 
 constexpr int kMaskTile = 64;        // queries, and keys
-constexpr int kMaskTileWords = 128;  // of a tile
+constexpr int kMaskTileWords = 128;  // in a tile
 constexpr int kMaskBitsPerDraw = 128;
 constexpr int kMaskWordsPerDraw = 4;
 

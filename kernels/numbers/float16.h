@@ -19,7 +19,7 @@ struct Float16 {
   explicit operator float() const { return value_of(bits); }
 
  private:
-  static constexpr uint32_t kRebias = (127U - 15U) << 23;  // from fp16's exponent to fp32's
+  static constexpr uint32_t kRebias = (127U - 15U) << 23;  // fp16's exponent to fp32's
 
   // Returns all ones if `condition` holds, else 0. Compilers make a branch of a choice between two
   // values, and then no vector code.
@@ -27,7 +27,7 @@ struct Float16 {
   static uint32_t choose(uint32_t mask, uint32_t a, uint32_t b) { return b ^ ((a ^ b) & mask); }
 
   static uint16_t bits_of(float value) {
-    constexpr uint32_t kInfinity = 0x7f800000U;        // of fp32
+    constexpr uint32_t kInfinity = 0x7f800000U;        // fp32's
     constexpr uint32_t kTooLarge = 0x47800000U;        // 2^16
     constexpr uint32_t kSmallestNormal = 0x38800000U;  // 2^-14
     const uint32_t word = std::bit_cast<uint32_t>(value);

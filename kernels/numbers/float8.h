@@ -20,7 +20,7 @@ namespace weft {
 
 struct Float8Format {
   int mantissa_bits;
-  int min_exponent;  // of normal numbers
+  int min_exponent;  // smallest exponent of normal numbers
   float largest;
 };
 constexpr Float8Format float8_format(DType dtype) {

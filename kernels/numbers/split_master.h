@@ -20,7 +20,7 @@ namespace weft {
 // The optimizer works on whole blocks of parameters: ranges of them are multiples of this.
 constexpr int64_t kOptimizerBlock = 1024;
 
-constexpr int64_t kTieBitsOffset = 2 * kOptimizerBlock;  // in a block
+constexpr int64_t kTieBitsOffset = 2 * kOptimizerBlock;  // their place in a block
 constexpr int64_t kRemainderBlockBytes = kTieBitsOffset + kOptimizerBlock / 8;
 
 // Returns the bytes that `num_elements` weights lack, a multiple of kOptimizerBlock.

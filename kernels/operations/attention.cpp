@@ -92,7 +92,8 @@ void check_attention(const Checker& check, const Op& op, float dropout_p) {
   if (op.slopes) check.tensor("slopes", op.slopes, DType::kFloat32, {q.H});
   check.dropout({.p = dropout_p});
   if (dropout_p == 0.0F) return;
-  check.tensor("kept", op.kept, DType::kInt32, {q.B, q.H, attention_mask_words(k.T)});
+  check.tensor("dropout_mask", op.dropout_mask, DType::kInt32,
+               {q.B, q.H, attention_mask_words(k.T)});
   check.require(op.first_query % kMaskTile == 0, "first_query is " +
                                                      std::to_string(op.first_query) +
                                                      ", should be a multiple of 64 with dropout");
@@ -133,7 +134,8 @@ Operation operation_of(const AttentionForward& op) {
           .sizes = {q.B, q.T, q.H, q.D},
           .dtype = q.dtype,
           .flops = flops_of(op, 2),
-          .bytes = bytes_of({op.out, op.lse, op.kept, op.document_bounds}) + bytes_of_qkv(op.qkv)};
+          .bytes = bytes_of({op.out, op.lse, op.dropout_mask, op.document_bounds}) +
+                   bytes_of_qkv(op.qkv)};
 }
 
 void check(const AttentionBackward& op) {
@@ -158,7 +160,7 @@ Operation operation_of(const AttentionBackward& op) {
           .sizes = {q.B, q.T, q.H, q.D},
           .dtype = q.dtype,
           .flops = flops_of(op, 5),
-          .bytes = bytes_of({op.dout, op.out, op.lse, op.kept, op.document_bounds}) +
+          .bytes = bytes_of({op.dout, op.out, op.lse, op.dropout_mask, op.document_bounds}) +
                    bytes_of_qkv(op.qkv) + bytes_of_qkv(op.dqkv) +
                    sum_bytes({op.dqkv_bias}, op.accumulate)};
 }

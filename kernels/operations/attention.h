@@ -46,15 +46,15 @@ Tensor packed_tensor(const Qkv& qkv);
 // With document_bounds a query sees the keys of its own document alone, up to itself. With slopes
 // (ALiBi) its scores sink with the distance: scale * q k^T + slope * (key - query), per head; the
 // distance is that of the tokens in their sample. [Press et al. 2022, arXiv:2108.12409]
-// Dropout's elements are the bits of `kept` (kernels/numbers/dropout.h), which belong to positions,
-// and bit 0 of sample b and head h is element
+// Dropout's elements are the bits of dropout_mask (kernels/numbers/dropout.h), which belong to
+// positions, and bit 0 of sample b and head h is element
 //   first_element + (b * total + first + h) * 32 * attention_mask_words(Tk);
 // first_element is a multiple of 128, and with dropout first_query is one of 64.
 struct AttentionForward {
   Tensor out = {};  // (B,Tq,H,D) x, written
   Tensor lse = {};  // (B,H,Tq) fp32, written: the logarithm of the softmax's sum
   // (B,H,attention_mask_words(Tk)) int32, written: dropout's bits; empty where p == 0.
-  Tensor kept = {};
+  Tensor dropout_mask = {};
   Qkv qkv = {};  // x
   int64_t first_query = 0;
   // (B,Tk,2) int32, or empty: begin and end of the document of each token, as positions in its
@@ -70,20 +70,20 @@ struct AttentionForward {
 // The backward of AttentionForward. The gradients of a key and of a value are the sums of those of
 // each query head, rounded to x, in the order of the heads. CUDA takes Tq = Tk alone.
 struct AttentionBackward {
-  Qkv dqkv = {};                             // as qkv, but anywhere else in memory: x, written
-  Tensor dout = {};                          // (B,Tq,H,D) x
-  Tensor out = {}, lse = {}, kept = {};      // forward's
-  Qkv qkv = {};                              // forward's
-  int64_t first_query = 0;                   // forward's
-  Tensor document_bounds = {}, slopes = {};  // forward's
+  Qkv dqkv = {};                                 // as qkv, but anywhere else in memory: x, written
+  Tensor dout = {};                              // (B,Tq,H,D) x
+  Tensor out = {}, lse = {}, dropout_mask = {};  // forward's
+  Qkv qkv = {};                                  // forward's
+  int64_t first_query = 0;                       // forward's
+  Tensor document_bounds = {}, slopes = {};      // forward's
   float scale = 1.0F;
-  float dropout_p = 0.0F;  // forward's; the bits are in `kept`
+  float dropout_p = 0.0F;  // forward's; the bits are in dropout_mask
   // (H*3*D) fp32, or empty: the gradient of a bias of queries, keys and values, which is the sum of
   // dqkv over B and T; dqkv is packed then, without groups. A backend may add up numbers before
   // they are rounded to x. That of keys is 0 exactly, on every backend: the gradients of a query's
   // scores add up to 0, because softmax ignores what all scores have in common.
   Tensor dqkv_bias = {};
-  bool accumulate = true;  // of dqkv_bias
+  bool accumulate = true;  // adds to dqkv_bias
 };
 
 #define WEFT_ATTENTION_OPERATIONS(X) X(AttentionForward) X(AttentionBackward)

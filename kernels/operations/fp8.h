@@ -17,7 +17,7 @@ struct Quantize {
   Tensor rows = {}, transposed = {};  // (N,C), (C,N) fp8 of one format, written; one may be empty
   Tensor value = {};                  // (N,C) x, or empty; written; may be inp's memory
   Tensor column_sums = {};            // (C) fp32, or empty: sums of value over rows
-  bool accumulate = true;             // of column_sums
+  bool accumulate = true;             // adds to column_sums
   // (2) fp32: 1 / scale, which products multiply with, and the scale. On CUDA it is 16-byte
   // aligned.
   Tensor scaling = {};

@@ -55,7 +55,7 @@ struct LinearGeluBackwardInput {
   Tensor weight = {};  // (O,I) x
   Tensor pre = {};     // (N,I) x
   Gelu gelu = Gelu::kTanh;
-  bool accumulate = true;  // of dbias
+  bool accumulate = true;  // adds to dbias
   bool operator==(const LinearGeluBackwardInput&) const = default;
 };
 

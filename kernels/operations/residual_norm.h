@@ -56,7 +56,7 @@ struct ResidualNormForward {
 struct ResidualNormBackward {
   Tensor dresidual = {};            // (N,C) r, assigned
   Tensor dbranch = {};              // (N,C) x, assigned
-  Tensor dbranch_bias = {};         // as branch_bias, fp32
+  Tensor dbranch_bias = {};         // shaped like branch_bias, fp32
   Tensor dweight = {}, dbias = {};  // (C) fp32
   Tensor dnormed = {};              // (N,C) x
   Tensor dresidual_in = {};         // (N,C) r; may be empty where there is a weight
@@ -66,7 +66,7 @@ struct ResidualNormBackward {
   int64_t bias_period = 1, first_row = 0;
   Tensor document_bounds = {};  // forward's
   Dropout dropout = {};
-  bool accumulate = true;  // of dbranch_bias, dweight and dbias
+  bool accumulate = true;  // adds to dbranch_bias, dweight and dbias
 };
 
 #define WEFT_RESIDUAL_NORM_OPERATIONS(X) X(ResidualNormForward) X(ResidualNormBackward)

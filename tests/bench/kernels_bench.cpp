@@ -342,7 +342,7 @@ std::vector<Row> rows_of(Backend& backend, const Buffers& b) {
   rows.push_back({"attention forward", o.L, att_flops, 4 * act, [=, &backend] {
                     backend.run(AttentionForward{.out = b.att,
                                                  .lse = b.lse,
-                                                 .kept = b.kept,
+                                                 .dropout_mask = b.kept,
                                                  .qkv = b.qkv,
                                                  .scale = scale,
                                                  .dropout = dropout});
@@ -352,7 +352,7 @@ std::vector<Row> rows_of(Backend& backend, const Buffers& b) {
                                                   .dout = b.datt,
                                                   .out = b.att,
                                                   .lse = b.lse,
-                                                  .kept = b.kept,
+                                                  .dropout_mask = b.kept,
                                                   .qkv = b.qkv,
                                                   .scale = scale,
                                                   .dropout_p = dropout.p,

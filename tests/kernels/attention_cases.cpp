@@ -178,7 +178,7 @@ Values expected_bits(const Shape& s, float p) {
 void run_forward(Arrays& arrays, const Shape& s, const Buffers& buffers, float p) {
   arrays.run(AttentionForward{.out = buffers.out,
                               .lse = buffers.lse,
-                              .kept = buffers.kept,
+                              .dropout_mask = buffers.kept,
                               .qkv = buffers.qkv.view,
                               .first_query = s.first_query,
                               .document_bounds = buffers.document_bounds,
@@ -213,13 +213,14 @@ OpCase forward(DType x, Shape s, float p, Accuracy accuracy = Accuracy::kAttenti
             const Buffers buffers(arrays, x, s, in);
             run_forward(arrays, s, buffers, p);
             Outputs outputs{arrays.output("out", buffers.out), arrays.output("lse", buffers.lse)};
-            if (p > 0) outputs.push_back({"kept", visible_bits(arrays.read(buffers.kept), s)});
+            if (p > 0)
+              outputs.push_back({"dropout_mask", visible_bits(arrays.read(buffers.kept), s)});
             return outputs;
           },
           [=]() -> Outputs {
             const auto result = definition(Inputs(x, s).qkv, s, p);
             Outputs outputs{{"out", result.out}, {"lse", result.lse}};
-            if (p > 0) outputs.push_back({"kept", expected_bits(s, p)});
+            if (p > 0) outputs.push_back({"dropout_mask", expected_bits(s, p)});
             return outputs;
           },
           accuracy};
@@ -235,7 +236,7 @@ AttentionBackward backward_args(Arrays& arrays, DType x, const Shape& s, const B
           .dout = arrays.make(x, {s.B, s.T, s.H, s.D}, in.dout),
           .out = buffers.out,
           .lse = buffers.lse,
-          .kept = buffers.kept,
+          .dropout_mask = buffers.kept,
           .qkv = buffers.qkv.view,
           .first_query = s.first_query,
           .document_bounds = buffers.document_bounds,

@@ -133,13 +133,13 @@ TEST(CpuBackend, RefusesQueriesThatDoNotFitTheirKeys) {
   };
   const auto message = [&](int64_t Tq, int64_t first_query, int64_t Tk, int64_t heads, float p) {
     return message_of([&] {
-      backend->run(
-          AttentionForward{.out = arrays.make(kSingle, {1, Tq, 6, 8}),
-                           .lse = arrays.make(kSingle, {1, 6, Tq}),
-                           .kept = arrays.make(DType::kInt32, {1, 6, attention_mask_words(Tk)}),
-                           .qkv = {vectors(Tq, 6), vectors(Tk, heads), vectors(Tk, heads)},
-                           .first_query = first_query,
-                           .dropout = {.p = p}});
+      backend->run(AttentionForward{
+          .out = arrays.make(kSingle, {1, Tq, 6, 8}),
+          .lse = arrays.make(kSingle, {1, 6, Tq}),
+          .dropout_mask = arrays.make(DType::kInt32, {1, 6, attention_mask_words(Tk)}),
+          .qkv = {vectors(Tq, 6), vectors(Tk, heads), vectors(Tk, heads)},
+          .first_query = first_query,
+          .dropout = {.p = p}});
     });
   };
   EXPECT_EQ(message(3, 0, 3, 4, 0),

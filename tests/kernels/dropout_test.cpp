@@ -80,7 +80,7 @@ std::vector<uint32_t> attention_mask(Backend& backend, int64_t T, const Dropout&
   const Tensor kept = arrays.make(DType::kInt32, {1, 1, attention_mask_words(T)});
   arrays.run(AttentionForward{.out = arrays.make(DType::kFloat32, {1, T, 1, kD}),
                               .lse = arrays.make(DType::kFloat32, {1, 1, T}),
-                              .kept = kept,
+                              .dropout_mask = kept,
                               .qkv = arrays.make(DType::kFloat32, {1, T, 1, 3, kD}),
                               .dropout = dropout});
   const auto* words = kept.as<uint32_t>();
@@ -163,7 +163,7 @@ TEST(Dropout, AttentionOfABatchEqualsAttentionOfItsParts) {
   const Tensor all = arrays.make(DType::kFloat32, {kBatch, kT, kH, 3, kD}, qkv);
   arrays.run(AttentionForward{.out = out,
                               .lse = arrays.make(DType::kFloat32, {kBatch, kH, kT}),
-                              .kept = arrays.make(DType::kInt32, {kBatch, kH, kWords}),
+                              .dropout_mask = arrays.make(DType::kInt32, {kBatch, kH, kWords}),
                               .qkv = all,
                               .scale = 0.3F,
                               .dropout = dropout});
@@ -175,7 +175,7 @@ TEST(Dropout, AttentionOfABatchEqualsAttentionOfItsParts) {
     arrays.run(AttentionForward{
         .out = part_out,
         .lse = arrays.make(DType::kFloat32, {1, kH, kT}),
-        .kept = arrays.make(DType::kInt32, {1, kH, kWords}),
+        .dropout_mask = arrays.make(DType::kInt32, {1, kH, kWords}),
         .qkv = Tensor(all.as<float>() + 3 * b * kPart, DType::kFloat32, {1, kT, kH, 3, kD}),
         .scale = 0.3F,
         .dropout = part});

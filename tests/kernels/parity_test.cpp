@@ -165,7 +165,7 @@ TEST(CudaAttention, ResultsOfALargeBatchAreThoseOfEachRowAlone) {
       AttentionForward args = {
           .out = Tensor(at(out, row * 2), kX, {count, kT, kH, D}),
           .lse = Tensor(at(lse, kH * kT * 4), DType::kFloat32, {count, kH, kT}),
-          .kept = Tensor(at(kept, kH * words * 4), DType::kInt32, {count, kH, words}),
+          .dropout_mask = Tensor(at(kept, kH * words * 4), DType::kInt32, {count, kH, words}),
           .qkv = Tensor(at(qkv, row * 6), kX, {count, kT, kH, 3, D}),
           .scale = 1.0F / std::sqrt(static_cast<float>(D)),
           .dropout = {.p = p,
@@ -230,7 +230,7 @@ TEST(CudaAttention, GradientsOfALargeBatchAreThoseOfEachRowAlone) {
       const Tensor kept = arrays.make(DType::kInt32, {s.B, s.H, attention_mask_words(s.T)});
       arrays.run(AttentionForward{.out = out,
                                   .lse = lse,
-                                  .kept = kept,
+                                  .dropout_mask = kept,
                                   .qkv = qkv,
                                   .document_bounds = has_documents ? bounds : Tensor(),
                                   .scale = scale,
@@ -245,8 +245,8 @@ TEST(CudaAttention, GradientsOfALargeBatchAreThoseOfEachRowAlone) {
             .dout = Tensor(at(dout, b * row * 2), kX, {count, s.T, s.H, s.D}),
             .out = Tensor(at(out, b * row * 2), kX, {count, s.T, s.H, s.D}),
             .lse = Tensor(at(lse, b * s.H * s.T * 4), DType::kFloat32, {count, s.H, s.T}),
-            .kept = Tensor(at(kept, b * words * 4), DType::kInt32,
-                           {count, s.H, attention_mask_words(s.T)}),
+            .dropout_mask = Tensor(at(kept, b * words * 4), DType::kInt32,
+                                   {count, s.H, attention_mask_words(s.T)}),
             .qkv = Tensor(at(qkv, b * row * 6), kX, {count, s.T, s.H, 3, s.D}),
             .document_bounds = has_documents
                                    ? Tensor(at(bounds, b * s.T * 8), DType::kInt32, {count, s.T, 2})

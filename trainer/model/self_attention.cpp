@@ -81,7 +81,7 @@ void SelfAttention::forward(const Layer& layer, const LinearLayers::Input& input
   }
   backend_.run(AttentionForward{.out = a.att,
                                 .lse = a.lse,
-                                .kept = a.dropout_mask,
+                                .dropout_mask = a.dropout_mask,
                                 .qkv = keeps_keys() ? with_kept_keys(layer) : Qkv(a.qkv),
                                 .first_query = layer.batch.first_token,
                                 .document_bounds = documents(layer.batch),
@@ -123,7 +123,7 @@ void SelfAttention::backward(const Layer& layer, bool accumulate) {
                                  .dout = datt,
                                  .out = a.att,
                                  .lse = a.lse,
-                                 .kept = a.dropout_mask,
+                                 .dropout_mask = a.dropout_mask,
                                  .qkv = a.qkv,
                                  .document_bounds = documents(layer.batch),
                                  .slopes = slopes_,

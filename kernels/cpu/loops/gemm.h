@@ -27,7 +27,7 @@ struct Tile {
   int64_t row = 0, column = 0, num_rows = 0, num_columns = 0;
   float* values = nullptr;
   int64_t stride = 0;
-  float* buffer = nullptr;  // at least 2 * kMaxTileColumns floats that the tile's consumer may use
+  float* buffer = nullptr;  // scratch of the tile's consumer: 2 * kMaxTileColumns floats
 };
 
 constexpr int64_t kMaxTileRows = 256;

@@ -15,7 +15,7 @@ namespace weft::cuda::attention {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kKeys = 4;  // that a thread has at a time
+constexpr int kKeys = 4;  // A thread has so many at a time.
 constexpr int kStep = kThreads * kKeys;
 
 // The query and head of this block's row.
@@ -23,7 +23,7 @@ template <bool kDropout, bool kDocuments, bool kAlibi>
 struct Row {
   int query, position, first_key = 0;
   int64_t token, head;  // among those of all samples
-  int64_t offset;       // of the row in a block of scores
+  int64_t offset;       // place of the row in a block of scores
   float scale, slope;
   const uint32_t* kept = nullptr;
 
@@ -37,7 +37,7 @@ struct Row {
     head = static_cast<int64_t>(block.sample) * p.H + h;
     slope = slope_of<kAlibi>(p, h, 1.0F);
     if constexpr (kDocuments) first_key = first_key_of(p, block.sample, position);
-    if constexpr (kDropout) kept = p.kept + head * attention_mask_words(p.num_keys);
+    if constexpr (kDropout) kept = p.dropout_mask + head * attention_mask_words(p.num_keys);
   }
   __device__ bool sees(int key) const {
     return key <= position && (!kDocuments || key >= first_key);

@@ -18,7 +18,7 @@ struct ScoreBlock {
   float* gradients = nullptr;  // backward only, arranged as scores
   int64_t row_stride = 0, head_stride = 0;
   int sample = 0, first_head = 0, num_heads = 0, first_query = 0, num_queries = 0;
-  int first_position = 0;  // of the first query among the keys
+  int first_position = 0;  // the first query's, among the keys
   // The last query sees the most keys.
   __host__ __device__ int num_keys() const { return first_position + num_queries; }
 };

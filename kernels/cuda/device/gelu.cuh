@@ -31,7 +31,7 @@ __device__ inline float fast_sigmoid(float x) {
 // are written out here and below, because a product that computes GELU must have the bits of the
 // kernels that do.
 __device__ inline float fast_gelu_sigmoid(float x, float square) {
-  constexpr float kScale = -2.0F * kSqrt2OverPi * 1.4426950408889634F;  // to the base 2
+  constexpr float kScale = -2.0F * kSqrt2OverPi * 1.4426950408889634F;  // for a power of 2
   return fast_sigmoid(__fmul_rn(x, __fmaf_rn(kScale * kCubic, square, kScale)));
 }
 

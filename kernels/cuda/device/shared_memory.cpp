@@ -23,7 +23,7 @@ int limit_of_a_block() {
 // Holds the driver's answers about one kernel.
 struct Kernel {
   int64_t static_bytes = 0;
-  int allowed_bytes = 0;  // of dynamic shared memory, so far
+  int allowed_bytes = 0;  // dynamic shared memory that is allowed so far
 };
 
 // `mutex` guards the entries.

@@ -15,7 +15,7 @@
 
 namespace weft::cuda::fused_gemm {
 
-constexpr int kTileM = 128, kTileN = 256, kTileK = 64;  // of the results, and terms in a stage
+constexpr int kTileM = 128, kTileN = 256, kTileK = 64;  // a tile of results, and terms in a stage
 constexpr int kCluster = 2;                             // blocks
 constexpr int kStages = 3;
 constexpr int kGroups = 2;   // warpgroups that multiply, with 64 rows of the tile each

@@ -73,7 +73,7 @@ class Tiles {
   __device__ explicit Tiles(const GemmMemory& memory) : memory_(memory) { read(); }
   __device__ bool has_one() const { return at_.row >= 0; }
   __device__ void next() { ++count_, read(); }
-  __device__ int count() const { return count_; }  // of tiles before this one
+  __device__ int count() const { return count_; }  // tiles before this one
   __device__ Origin origin() const { return at_; }
 
  private:

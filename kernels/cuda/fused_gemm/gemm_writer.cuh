@@ -45,8 +45,8 @@ __device__ inline float2 unpack_pair(uint32_t word) {
 template <typename Element, bool kBackward>
 class Writer {
  public:
-  static constexpr int kRows = 2;                    // of a piece
-  static constexpr int kPieces = kTileM / kRows;     // of a tile
+  static constexpr int kRows = 2;                    // in a piece
+  static constexpr int kPieces = kTileM / kRows;     // in a tile
   static constexpr int kAhead = kAheadRows / kRows;  // pieces of `pre` on their way
 
   __device__ Writer(const Args& args, const GemmMemory& memory, int warp, Origin at)
@@ -147,8 +147,8 @@ class Writer {
   int warp_, lane_;
   int64_t row_bytes_;
   GemmMemory memory_;
-  uint8_t *out_, *pre_;       // of the next piece to be written, or fetched
-  int num_rows_, num_ahead_;  // from there to the end of the tile or the matrix
+  uint8_t *out_, *pre_;       // the next piece to be written, and fetched
+  int num_rows_, num_ahead_;  // rows from there to the end of the tile or the matrix
   float sums_[8] = {};
 };
 

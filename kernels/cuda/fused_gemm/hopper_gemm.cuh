@@ -99,7 +99,7 @@ __device__ inline void multiply_tiles(const Args& args, const GemmMemory& memory
       }
     }
     const int tile = tiles.count();
-    tiles.next();  // while the last product is computed
+    tiles.next();  // The last product is computed meanwhile.
     wgmma_wait<0>();
     pin(sums);
     release(step - 1);

@@ -118,7 +118,7 @@ class Gemm {
   AlgorithmTable table_;
   bool timing_ = false;
   cublasLtHandle_t handle_ = nullptr;
-  std::unique_ptr<GemmTimer> timer_;  // while timing is on
+  std::unique_ptr<GemmTimer> timer_;  // null unless timing is on
   int num_refused_ = 0;
   void* workspace_ = nullptr;
   std::unordered_map<GemmProblem, std::unique_ptr<Plan>, Hash> plans_;

@@ -44,7 +44,7 @@ struct GemmOperands {
   const void* b = nullptr;
   void* bias = nullptr;                                // written by kBiasGradient only
   void* aux = nullptr;                                 // (m,n)
-  const float *a_scale = nullptr, *b_scale = nullptr;  // of fp8 operands
+  const float *a_scale = nullptr, *b_scale = nullptr;  // null unless operands are fp8
 };
 
 }  // namespace weft::cuda

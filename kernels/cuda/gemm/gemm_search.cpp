@@ -24,7 +24,7 @@ constexpr float kScreeningMs = 300, kNeighboursMs = 150;
 constexpr float kLaunchesOfScreening = 3;  // the first, which loads the kernel, and two turns
 constexpr size_t kMostScreened = 128, kMostNeighbours = 64;
 constexpr size_t kExpanded = 6;            // whose neighbours are tried
-constexpr size_t kWiderInTurns = 10;       // beside the heuristic's candidates
+constexpr size_t kWiderInTurns = 10;       // configurations timed beside the heuristic's
 constexpr float kSlowestFinalist = 1.08F;  // power has been seen to make up for 5 % of the time
 // A candidate from outside the heuristic's list must win by more than blocks differ from each
 // other.
@@ -78,7 +78,7 @@ class Gemm::Search {
  private:
   struct Candidate {
     Algorithm algorithm;
-    std::optional<Configuration> configuration;  // where the heuristic does not name it
+    std::optional<Configuration> configuration;  // none for what the heuristic names
     float ms = 0;
   };
   using Candidates = std::vector<Candidate>;

@@ -60,7 +60,7 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 // The time of the waves of tiles, in no unit: what fills them, what each tile begins and ends with,
 // and what it reads for each of its sums.
 double estimate(int64_t m, int64_t n, int64_t k, const Configuration& c, int num_multiprocessors) {
-  constexpr double kBeginAndEnd = 128;  // as many sums over k as these cost
+  constexpr double kBeginAndEnd = 128;  // They cost what so many sums over k do.
   const int64_t blocks = ceil_div(m, c.tile.rows) * ceil_div(n, c.tile.columns) * c.split_k;
   const auto waves = static_cast<double>(ceil_div(blocks, num_multiprocessors));
   const double rows = c.tile.rows, columns = c.tile.columns;

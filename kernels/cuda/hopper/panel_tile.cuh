@@ -72,7 +72,7 @@ struct PanelTile {
 
   // Returns the address of eight numbers, of which chunk 0 holds the first.
   __device__ uint32_t at(int row, int chunk) const {
-    constexpr int kChunks = P::kColumns / 8;  // of a panel's row
+    constexpr int kChunks = P::kColumns / 8;  // in a panel's row
     const int mixed = chunk % kChunks ^ (kChunks == 8 ? row % 8 : row / 2 % 4);
     return base + chunk / kChunks * kPanelBytes + row * P::kRowBytes + mixed * 16;
   }
@@ -81,7 +81,7 @@ struct PanelTile {
   // bytes), so that one addition of a constant moves on inside the tile; the high word is constant.
   // Shared addresses are below 2^18.
   __device__ static uint64_t descriptor(uint32_t low_word) {
-    constexpr uint64_t kStrideBytes = 8 * P::kRowBytes;  // from 8 rows to the next 8
+    constexpr uint64_t kStrideBytes = 8 * P::kRowBytes;  // 8 rows to the next 8
     return (kStrideBytes >> 4) << 32 | P::kSwizzleCode << 62 | low_word;
   }
   // For a sum over D: columns [16 * k, 16 * k + 16) of all rows.

@@ -8,7 +8,7 @@
 
 namespace weft::cuda {
 
-constexpr int kBoxRows = 64;  // that one copy moves
+constexpr int kBoxRows = 64;  // One copy moves so many.
 
 // Looks the function up once, at run time, so that nothing links libcuda. Throws
 // std::invalid_argument where the driver is too old to have it.

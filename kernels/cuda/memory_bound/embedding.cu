@@ -65,7 +65,7 @@ __global__ void sum_runs_kernel(float* dword, float* partials, const T* dout, co
                                 const uint32_t* positions, int64_t N, int64_t C,
                                 uint32_t num_words) {
   constexpr int kSize = Vec<T>::kSize;
-  __shared__ uint32_t key[kEmbeddingPiece + 2];  // with a neighbour on either side
+  __shared__ uint32_t key[kEmbeddingPiece + 2];  // The two more are neighbours on either side.
   __shared__ uint32_t position[kEmbeddingPiece];
   const int64_t first = blockIdx.x * static_cast<int64_t>(kEmbeddingPiece);
   const int count = static_cast<int>(min(static_cast<int64_t>(kEmbeddingPiece), N - first));

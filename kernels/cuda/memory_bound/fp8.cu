@@ -18,11 +18,11 @@ using Kind = QuantizeKind;
 
 constexpr int kThreads = 256;
 constexpr int kTileRows = kQuantizeTileRows, kTileColumns = 128;
-constexpr int kRows = 4, kColumns = 8;  // of a thread
+constexpr int kRows = 4, kColumns = 8;  // A thread has so many.
 constexpr int kThreadsOfRow = kTileColumns / kColumns;
 constexpr int kWordsOfColumn = kTileRows / kRows;
 static_assert(kThreads == kThreadsOfRow * kWordsOfColumn);
-constexpr int kPieces = 4;  // of a thread, where there are no tiles
+constexpr int kPieces = 4;  // A thread has so many where there are no tiles.
 
 template <Kind kKind>
 __global__ void __launch_bounds__(kThreads)

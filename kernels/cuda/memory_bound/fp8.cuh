@@ -26,7 +26,7 @@ struct QuantizeTarget {
   float* scaling;            // (2)
   const unsigned* own_amax;  // bits; the scale follows from it where it is there
   unsigned* amax;            // bits of a non-negative number
-  float largest;             // of the format
+  float largest;             // the format's largest number
 };
 
 // kernels/numbers/float8.h's fp8_scale.

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kTile = 128;
-constexpr int kRows = 4, kColumns = 16;  // of a thread
+constexpr int kRows = 4, kColumns = 16;  // A thread has so many.
 constexpr int kThreadsOfRow = kTile / kColumns;
 constexpr int kRowsOfPiece = 16;  // what a thread stores at once of a transposed row
 constexpr int kPiecesOfColumn = kTile / kRowsOfPiece;

@@ -110,7 +110,7 @@ constexpr int kSampleThreads = 256;
 __global__ void __launch_bounds__(kSampleThreads)
     sample_losses_kernel(float* out, const float* losses, const float* loss_mask, int64_t T) {
   const int64_t first = blockIdx.x * T;
-  float sums[2] = {};  // of losses, of the mask
+  float sums[2] = {};  // losses, mask
   for (int64_t t = threadIdx.x; t < T; t += kSampleThreads) {
     sums[0] += losses[first + t];
     sums[1] += loss_mask != nullptr ? loss_mask[first + t] : 1.0F;

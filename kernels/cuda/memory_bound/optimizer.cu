@@ -86,13 +86,13 @@ __device__ void store_masters(bf16* param, uint8_t* remainder, int thread,
 template <typename T, typename M>
 struct AdamWArrays {
   T* param;
-  float* master;       // of fp32 and fp16 weights
-  uint8_t* remainder;  // of bf16 weights
+  float* master;       // fp32 and fp16 weights
+  uint8_t* remainder;  // bf16 weights
   M *m, *v;
   const float* grad;
   const uint8_t* decays;
   const float* clip;
-  const int32_t* block_numbers;  // of moments in bf16
+  const int32_t* block_numbers;  // moments in bf16
 };
 
 // Each thread updates 4 elements, and each block of the grid one kOptimizerBlock, so that its decay

@@ -15,7 +15,7 @@ struct RotaryArgs {
   const int32_t* document_bounds;
   int64_t num_rows, T, G, parts, D, num_pairs;
   int64_t first_position, bounds_per_sample;
-  float sign;  // of the sines: -1 turns back
+  float sign;  // The sines' sign: -1 turns back.
 
   // Returns the cosines of a row's position.
   __device__ const float* angles_of(int64_t row) const {

@@ -39,12 +39,12 @@ __device__ inline float warp_sums(const float (&values)[kCount]) {
 template <int kCount>
 __device__ inline void group_sum(float (&values)[kCount], float (*shared)[kCount], int barrier,
                                  int group_threads, int thread) {
-  constexpr int kLanes = 32 / kCount;  // that have the same value
+  constexpr int kLanes = 32 / kCount;  // So many lanes have the same value.
   const int lane = thread % 32, warp = thread / 32, num_warps = group_threads / 32;
   const float of_warp = warp_sums(values);
   if (lane % kLanes == 0) shared[warp][lane / kLanes] = of_warp;
   asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(group_threads) : "memory");
-  float total = 0.0F;  // of value lane % kCount
+  float total = 0.0F;  // the sum of value lane % kCount
   for (int w = lane / kCount; w < num_warps; w += kLanes) total += shared[w][lane % kCount];
 #pragma unroll
   for (int step = kCount; step < 32; step *= 2) total += __shfl_xor_sync(0xffffffffu, total, step);

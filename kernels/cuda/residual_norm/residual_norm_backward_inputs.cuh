@@ -30,7 +30,7 @@ class RowInputs {
  public:
   static constexpr int kSize = Vec<R>::kSize, kVecs = Layout::kVecs;
   static constexpr int kAhead = Layout::kSlots > 0 ? Layout::kSlots - 1 : 0;
-  static constexpr int kPlaces = Layout::kSlots * kVecs;  // of a thread and a tensor
+  static constexpr int kPlaces = Layout::kSlots * kVecs;  // for a thread and a tensor
   static constexpr int kBytesPerThread = kPlaces * (2 * 16 + sizeof(VecBeside<R, X>));
 
   __device__ RowInputs(const BackwardArgs& args, int thread, int group_threads)

@@ -37,7 +37,7 @@ Params common_params(const Op& op, const Heads& heads, const Dropout& dropout) {
   params.document_bounds = op.document_bounds.template as<const int2>();
   params.slopes = op.slopes.template as<const float>();
   params.lse = op.lse.template as<float>();
-  params.kept = op.kept.template as<uint32_t>();
+  params.dropout_mask = op.dropout_mask.template as<uint32_t>();
   return params;
 }
 

@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kThreads)
     for (int i = 0; i < kMaskWordsPerDraw; ++i)
       kept[i] = dropout_digit(p.dropout.threshold, digit, kept[i], random.word[i]);
   }
-  reinterpret_cast<uint4*>(p.kept)[bh * draws_per_head + draw] =
+  reinterpret_cast<uint4*>(p.dropout_mask)[bh * draws_per_head + draw] =
       make_uint4(kept[0], kept[1], kept[2], kept[3]);
 }
 

@@ -8,7 +8,7 @@
 namespace weft::cuda::attention {
 
 constexpr int kMaskTileBytes = kMaskTileWords * 4;
-constexpr int kMaskRowsWords = kMaskTileWords / 4;  // of 16 queries by 64 keys
+constexpr int kMaskRowsWords = kMaskTileWords / 4;  // words of 16 queries by 64 keys
 
 // Draws dropout's bits into `kept`. Forward begins with it.
 void draw_kept(cudaStream_t stream, const Params& params);
@@ -19,7 +19,8 @@ void draw_kept(cudaStream_t stream, const Params& params);
 __device__ inline const uint32_t* mask_tile(const Params& p, int bh, int query_tile, int key_tile) {
   query_tile = min(query_tile, static_cast<int>(attention_mask_tiles(p.num_keys)) - 1);
   key_tile = min(key_tile, query_tile);
-  return p.kept + bh * attention_mask_words(p.num_keys) + attention_mask_tile(query_tile, key_tile);
+  return p.dropout_mask + bh * attention_mask_words(p.num_keys) +
+         attention_mask_tile(query_tile, key_tile);
 }
 
 // Returns this lane's word of 16 queries and of the 64 keys around `key`.

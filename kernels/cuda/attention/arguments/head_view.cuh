@@ -21,7 +21,7 @@ struct TokenRows {
 template <class Shape>
 struct HeadView {
   using Element = typename Shape::Element;
-  int size;  // of the head
+  int size;  // D of the tensors
   int b, h;
   int64_t out_stride;
   const Element* dout;

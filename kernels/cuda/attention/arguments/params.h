@@ -21,7 +21,7 @@ constexpr float kLog2E = 1.4426950408889634F;
 // Dropout as the device uses it. Kept probabilities are multiplied by keep_scale, which is 1
 // without dropout; the kernels apply it to sums of probabilities, where it costs nothing.
 struct DropoutArgs {
-  uint64_t seed = 0, stream = 0, first_draw = 0;  // of kMaskBitsPerDraw elements
+  uint64_t seed = 0, stream = 0, first_draw = 0;  // a draw has kMaskBitsPerDraw elements
   uint32_t threshold = 0;
   float keep_scale = 1;
 };
@@ -70,18 +70,18 @@ struct Params {
   HeadVectors dq, dk, dv;      // backward only; dk and dv have H heads, one for each of q
   const void* dout = nullptr;  // (B,T,H,D), backward only
   const void* out_in = nullptr;
-  void* out = nullptr;       // (B,T,H,D), forward only
-  float* lse = nullptr;      // (B,H,T)
-  float* lse2 = nullptr;     // (B,H,padded T): lse * log2(e), backward only
-  float* delta = nullptr;    // (B,H,padded T): sum over D of dout * out, backward only
-  uint32_t* kept = nullptr;  // (B,H,words): dropout's bits
+  void* out = nullptr;               // (B,T,H,D), forward only
+  float* lse = nullptr;              // (B,H,T)
+  float* lse2 = nullptr;             // (B,H,padded T): lse * log2(e), backward only
+  float* delta = nullptr;            // (B,H,padded T): sum over D of dout * out, backward only
+  uint32_t* dropout_mask = nullptr;  // (B,H,words): 1 bits keep
   int B = 0, T = 0, H = 0;
   int num_keys = 0, first_query = 0;
   int end_of_queries = 0;               // first_query + T
   int queries_per_key = 1;              // R
   uint32_t per_query = 1U << 31;        // 2^31 / R, rounded up
   HeadRows q_rows, k_rows, dq_rows;     // v has the rows of k
-  int64_t dk_head_stride = 0;           // of dk and dv
+  int64_t dk_head_stride = 0;           // dv has the same
   int first_head = 0, total_heads = 0;  // this rank's among those of the whole model
   float scale = 1;
   DropoutArgs dropout;

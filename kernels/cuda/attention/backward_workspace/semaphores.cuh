@@ -66,14 +66,14 @@ __device__ inline WorkTile work_tile_of(const Params& p, int drawn) {
 // releases them. Little is computed for a block, because the warpgroups that multiply wait for the
 // threads that add.
 struct Semaphores {
-  int* counters;  // of the head's slot
+  int* counters;  // those of the head's slot
   int tile, round;
 
   __device__ Semaphores(const Params& p, WorkTile work)
       : counters(p.semaphores + 1 + work.slot * num_blocks(p)),
         tile(work.tile),
         round(work.round) {}
-  __device__ static int num_blocks(const Params& p) {  // of queries
+  __device__ static int num_blocks(const Params& p) {  // blocks of queries
     return (p.T + kTileKeys - 1) / kTileKeys * (kTileKeys / kSemaphoreQueries);
   }
   // Returns how many work tiles of a head add to a block, without documents.

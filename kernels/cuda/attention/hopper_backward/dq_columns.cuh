@@ -34,7 +34,7 @@ __device__ inline void sum_query_gradients(const Params& p,
                                            const BackwardMemory<Shape, kDropout>& memory) {
   const int lane = threadIdx.x & 31;
   const uint32_t bias = memory.bias();
-  int count = 0;  // of blocks
+  int num_blocks = 0;
   for (int i = 0;; ++i) {
     memory.own().wait_full(i);
     const WorkTile work = memory.work_tile(i);
@@ -44,7 +44,7 @@ __device__ inline void sum_query_gradients(const Params& p,
     const Steps<Shape, kDocuments> steps(p, work);
     bool has_sums = false;
     for (int block = steps.begin; block < steps.end; ++block) {
-      const int number = count++;
+      const int number = num_blocks++;
       const LastTile<Shape, kDocuments> last(p, work, block);
       // It takes part in every use of the sums, so that it cannot be two phases late.
       memory.sums_barriers().wait_full(number);

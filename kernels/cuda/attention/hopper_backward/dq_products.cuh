@@ -46,7 +46,7 @@ struct ScoreExchange {
   // itself does not: each warp has waited for its products, and all have met since.) The group that
   // forms dQ waits for them later.
   __device__ void store(int step, int warp_row, const uint32_t (&gradients)[4][4]) const {
-    const int reader = (step + Shape::kScores) % 2;  // of what lies there
+    const int reader = (step + Shape::kScores) % 2;  // the group that read what lies there
     if (step >= Shape::kScores && reader != group) sync_at(kScoresEmpty + reader);
     store_operand(Tile<64>{memory.score_tile(step, group).base}, warp_row, gradients);
     fence_shared_async();

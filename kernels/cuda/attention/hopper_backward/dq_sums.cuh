@@ -50,7 +50,7 @@ __device__ inline void add_query_gradients(const Params& p,
                                            const BackwardMemory<Shape, kDropout>& memory, int group,
                                            const CUtensorMap& dq_map) {
   using Last = LastTile<Shape, kDocuments>;
-  int count = 0;  // of blocks
+  int num_blocks = 0;
   for (int i = 0;; ++i) {
     memory.own().wait_full(i);
     const WorkTile work = memory.work_tile(i);
@@ -59,9 +59,9 @@ __device__ inline void add_query_gradients(const Params& p,
     const Steps<Shape, kDocuments> steps(p, work);
     const Semaphores semaphores(p, work);
     const int h = work.bh % p.H, row_of_head = p.dq_rows.of(h, key_head_of(p, h));
-    const int first = steps.begin + ((count ^ group) & 1);
+    const int first = steps.begin + ((num_blocks ^ group) & 1);
     for (int block = first; block < steps.end; block += Shape::kGroups) {
-      const int number = count + block - steps.begin;
+      const int number = num_blocks + block - steps.begin;
       const Last last(p, work, block);
       if (!last.is_last) {
         add_sums(p, memory, work, semaphores, block, number);
@@ -82,7 +82,7 @@ __device__ inline void add_query_gradients(const Params& p,
         if (Last(p, work, block).is_last) semaphores.finish(block);
       }
     }
-    count += steps.end - steps.begin;
+    num_blocks += steps.end - steps.begin;
   }
 }
 

@@ -49,7 +49,7 @@ struct BackwardMemory {
   static constexpr int kNumBarriers = 2 * (Shape::kOwn + Shape::kStages + Shape::kSums);
 
   uint32_t base, barriers;
-  WorkTile* work_tiles;  // of the own tiles
+  WorkTile* work_tiles;  // one for each buffer of own tiles
 
   // --- the own tiles of work tile number `i` of this block ---
   __device__ Buffers<Shape::kOwn> own() const { return {barriers}; }

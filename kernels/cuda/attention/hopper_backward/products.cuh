@@ -62,7 +62,7 @@ __device__ inline void multiply_tiles(const Params& p,
     const int group_key = work.tile * kTileKeys + 64 * group;
     const float slope = slope_of<kAlibi>(p, work.bh % p.H, 1 / kLog2E);
     int ends[1][2] = {};
-    [[maybe_unused]] int warp_first_end = 0, group_end = 0;  // of documents
+    [[maybe_unused]] int warp_first_end = 0, group_end = 0;  // ends of documents
     if constexpr (kDocuments) {
       load_ends_of_queries(ends, p, b, group_key + warp_row);
       warp_first_end = uniform(end_of_queries_of(p, b, group_key + warp_row));
@@ -76,7 +76,8 @@ __device__ inline void multiply_tiles(const Params& p,
       const bool idle = query < group_key || (kDocuments && query >= group_end);
       if (idle) {
         const uint32_t zeros[4][4] = {};
-        sync_warpgroup();  // as the products of other steps do, for what exchange.store replaces
+        // In other steps products bring the warps together, which exchange.store needs.
+        sync_warpgroup();
         exchange.store(step, warp_row, zeros);
       } else {
         const ScoreTile<Shape, kDropout, kDocuments, kAlibi> tile{

@@ -21,7 +21,7 @@ struct ScoreTile {
   int warp_key, first_query;
   uint32_t mask;  // dropout's bits
   float slope;
-  const int (&ends)[1][2];  // of the documents of this lane's keys
+  const int (&ends)[1][2];  // ends of the documents of this lane's keys
   bool other_documents;
 
   // Loads lse2 or delta of this lane's queries, which is best done before a wait.

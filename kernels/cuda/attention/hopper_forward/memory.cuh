@@ -22,11 +22,11 @@ struct ForwardHopperShape {
   static constexpr bool kPadded = false;
   static constexpr int kGroups = kNumGroups;
   static constexpr int kThreads = 128 * (kGroups + 1);
-  static constexpr int kQueries = 64 * kGroups;  // of a work tile
+  static constexpr int kQueries = 64 * kGroups;  // a work tile's queries
   static constexpr int kStep = 64;
   static constexpr int kStages = kNumStages, kQueryTiles = kNumQueryTiles;
   static constexpr int kRegisters = kNumRegisters;
-  static constexpr int kOtherRegisters = 32;  // of a thread that does not multiply
+  static constexpr int kOtherRegisters = 32;  // for each thread that does not multiply
   static constexpr int kWorkTiles = 2;
   static constexpr int kTileBytes = 64 * D * 2;
   static constexpr int kMaskBytes = kGroups * kMaskTileBytes;

@@ -96,7 +96,7 @@ __device__ inline void attend_to(const Params& p, const ForwardMemory<Shape, kDr
   const int warp_row = threadIdx.x / 32 % 4 * 16;
   const float slope = slope_of<kAlibi>(p, work.bh - work.b * p.H, p.scale);
   int first_keys[1][2];
-  [[maybe_unused]] int warp_last_begin = 0;  // of the document of the warp's last query
+  [[maybe_unused]] int warp_last_begin = 0;  // begin of the last query's document
   if constexpr (kDocuments) {
     load_first_keys(first_keys, p, work.b, group_query + warp_row);
     warp_last_begin = uniform(first_key_of(p, work.b, group_query + warp_row + 15));
@@ -159,7 +159,7 @@ __device__ inline void attend(const Params& p, const ForwardMemory<Shape, kDropo
   constexpr int kStep = Shape::kStep;
   const int lane = threadIdx.x & 31;
   const float scale_log2 = p.scale * kLog2E;
-  int first_use = 0;  // of the work tile's first stage
+  int first_use = 0;  // number of the work tile's first stage
   for (int i = 0;; ++i) {
     memory.work_tiles().wait_full(i);
     const ForwardTile read = memory.work_tile(i);

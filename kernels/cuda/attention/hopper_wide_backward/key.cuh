@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
   const float scale_log2 = p.scale * kLog2E;
   const float slope = slope_of<kAlibi>(p, h, 1 / kLog2E);
   int ends[1][2];
-  [[maybe_unused]] int warp_first_end = 0;  // of the document of the warp's first key
+  [[maybe_unused]] int warp_first_end = 0;  // end of the first key's document
   if constexpr (kDocuments) {
     load_ends_of_queries(ends, p, b, group_key + warp_row);
     warp_first_end = uniform(end_of_queries_of(p, b, group_key + warp_row));

@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
                       group_query + warp_row + half * 8 + (lane >> 2));
   }
   int first_keys[1][2];
-  [[maybe_unused]] int warp_last_begin = 0;  // of the document of the warp's last query
+  [[maybe_unused]] int warp_last_begin = 0;  // begin of the last query's document
   if constexpr (kDocuments) {
     load_first_keys(first_keys, p, b, group_query + warp_row);
     warp_last_begin = uniform(first_key_of(p, b, group_query + warp_row + 15));

@@ -34,7 +34,8 @@ struct BackwardShape {
   static constexpr int kBlocksPerSm = kMinBlocks;
   // Two own tiles, and two stages of two streamed ones.
   static constexpr int kTileBytes = (2 * kOwned + 4 * kStep) * D * 2;
-  static constexpr int kSharedBytes = kTileBytes + 4 * kStep * 4;  // with two stages of lse2, delta
+  static constexpr int kSharedBytes =
+      kTileBytes + 4 * kStep * 4;  // tiles and two stages of lse2 and delta
   static_assert(kRowPadding % kStep == 0 && kRowPadding % kOwned == 0);
 };
 

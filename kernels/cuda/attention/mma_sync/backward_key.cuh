@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
   const float scale_log2 = p.scale * kLog2E;
   const float slope = slope_of<kAlibi>(p, head.h, 1 / kLog2E);
   int ends[kM][2];
-  [[maybe_unused]] int warp_end = 0, warp_first_end = 0;  // of the documents of the warp's rows
+  [[maybe_unused]] int warp_end = 0, warp_first_end = 0;  // ends of its rows' documents
   if constexpr (kDocuments) {
     load_ends_of_queries(ends, p, b, warp_key);
     warp_end = end_of_queries_of(p, b, warp_key + Shape::kWarpRows - 1);

@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kBlocksPerSm)
     row_sum[m][0] = row_sum[m][1] = 0;
   }
   int first_keys[kM][2];
-  [[maybe_unused]] int warp_begin = 0, warp_last_begin = 0;  // of the documents of the warp's rows
+  [[maybe_unused]] int warp_begin = 0, warp_last_begin = 0;  // begins of its rows' documents
   if constexpr (kDocuments) {
     load_first_keys(first_keys, p, b, warp_position);
     warp_begin = first_key_of(p, b, warp_position);
