@@ -23,7 +23,7 @@ struct ScoreBlock {
   __host__ __device__ int num_keys() const { return first_position + num_queries; }
 };
 
-// Draws dropout's bits into args.kept.
+// Draws dropout's bits into args.dropout_mask.
 void draw_kept(cudaStream_t stream, const AttentionForward& args);
 
 // Replaces q k^T by the probabilities that multiply v: numbers of x that begin where their row
