@@ -122,10 +122,13 @@ sed -n '1,8s/^\(.\{0,300\}\).*/\1/p' "$out/iteration-50.txt"
 first_loss=$(losses "$out/run" 0 | awk 'NR == 1 { print $2 }')
 last_loss=$(losses "$out/run" 0 | awk 'END { print $2 }')
 "$bin/weft-model" export --load "$out/run" --output "$out/hf" --overwrite "${vocab[@]}"
+text=$("$bin/weft-model" generate --load "$out/run" --prompt "The model" --tokens 20 "${vocab[@]}" 2>"$out/generate.log" | tr '\n' ' ') ||
+  fail "the model wrote no text; see $out/generate.log"
 cat <<SUMMARY
 
 === done in $((SECONDS - started)) s
 loss       $first_loss -> $last_loss in $last iterations; the resumed run is bit-equal
+text       $text
 dataset    $out/corpus_text_document.bin .idx
 run        $out/run: checkpoints, metrics.jsonl, run_manifest.json, tensorboard/
 log        $out/run.log

@@ -48,7 +48,7 @@ def models():
         with torch.no_grad():  # large, so that what a model writes depends on all that it has read
             for weight_name, p in model.named_parameters():
                 # More in the layers than in the embedding: a head that is tied to it would repeat the last word.
-                p.add_((0.15 if "embed" in weight_name or "wte" in weight_name else 0.3) * torch.randn_like(p))
+                p.add_((0.15 if "embed" in weight_name or "wte" in weight_name else 0.3 if name == "bloom" else 0.15) * torch.randn_like(p))
         yield name, model
 
 
