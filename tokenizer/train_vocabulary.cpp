@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tokenizer/byte_alphabet.h"
-#include "tokenizer/split/gpt2_pattern.h"
+#include "tokenizer/split/split_patterns.h"
 #include "tokenizer/vocabulary.h"
 
 namespace weft {
@@ -191,11 +191,11 @@ LearnedVocabulary in_gpt2_format(const PairLearner& learner) {
 }  // namespace
 
 void VocabularyTrainer::add_text(std::string_view text) {
-  static const Gpt2Pattern pattern;
+  static const auto pattern = make_split_pattern(SplitKind::kGpt2);
   size_t ends[kSplitBatch];
   size_t begin = 0;
   while (begin < text.size()) {
-    const size_t num_pieces = pattern.split(text, begin, ends, std::size(ends));
+    const size_t num_pieces = pattern->split(text, begin, ends, std::size(ends));
     for (size_t i = 0; i < num_pieces; ++i) {
       const std::string_view word = text.substr(begin, ends[i] - begin);
       const auto it = counts_.find(word);

@@ -23,7 +23,7 @@
 #include "preprocess/run/work_folder.h"
 #include "preprocess/stream/byte_source.h"
 #include "preprocess/web/url.h"
-#include "tokenizer/split/unicode_classes.h"
+#include "tokenizer/unicode/unicode_version.h"
 
 namespace weft {
 namespace {
@@ -103,7 +103,7 @@ class PreprocessCommand final : public Command {
     const FoundVocabulary found = find_or_download_vocabulary(options_.vocabulary);
     ManifestOrigin origin;
     origin.program_version = WEFT_VERSION;
-    origin.unicode_version = kUnicodeVersion;
+    origin.unicode_version = name_of(UnicodeVersion::k16);
     origin.options = options.resolved();
     for (auto& [name, value] : origin.options) {
       if (name == "origin-key") value = options_.resolved_origin_key();

@@ -6,7 +6,7 @@
 #include "preprocess/analyze/analyze_command.h"
 #include "preprocess/commands/commands.h"
 #include "preprocess/inspect/commands/commands.h"
-#include "tokenizer/split/unicode_classes.h"
+#include "tokenizer/unicode/unicode_version.h"
 
 namespace {
 
@@ -37,5 +37,5 @@ int main(int argc, char** argv) {
   for (auto& command : make_inspect_commands()) commands.push_back(std::move(command));
   return run_program(
       argc, argv, "Weft's data tools: text corpora to Megatron datasets, samples back to text.",
-      "weft-data " WEFT_VERSION ", Unicode " + std::string(kUnicodeVersion), commands);
+      "weft-data " WEFT_VERSION ", Unicode " + std::string(name_of(UnicodeVersion::k16)), commands);
 }

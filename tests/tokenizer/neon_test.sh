@@ -11,8 +11,6 @@ for file in {googletest/src/gtest,googlemock/src/gmock}-all.cc; do
   [ -e $googletest/$file ] || skip "no $googletest/$file (Debian: libgtest-dev)"
 done
 [ -d /usr/include/nlohmann ] || skip "no /usr/include/nlohmann (Debian: nlohmann-json3-dev)"
-classes=$WEFT_BIN_DIR/../tokenizer/split/unicode_classes.cpp  # generated, the same for every processor
-[ -e "$classes" ] || fail "no $classes: build weft-data first"
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -20,10 +18,10 @@ cd "$work"
 # Only headers that fit any processor are taken from this machine: those of the C library come with the cross compiler.
 mkdir include
 ln -s /usr/include/nlohmann include/
-sources=("$classes" $googletest/{googletest/src/{gtest-all,gtest_main},googlemock/src/gmock-all}.cc
-  "$WEFT_SOURCE_DIR"/tests/tokenizer/{split,split_pattern,split_simd,tokenizer,word_batch}_test.cpp)
+sources=($googletest/{googletest/src/{gtest-all,gtest_main},googlemock/src/gmock-all}.cc
+  "$WEFT_SOURCE_DIR"/tests/tokenizer/{split,split_pattern,split_simd,tokenizer,word_batch}_test.cpp "$WEFT_SOURCE_DIR"/tests/tokenizer/pattern_interpreter.cpp)
 for file in "$WEFT_SOURCE_DIR"/tokenizer/{,*/}*.cpp; do
-  [ "${file##*/}" = generate_unicode_classes.cpp ] || sources+=("$file")
+  sources+=("$file")
 done
 
 compile() {

@@ -56,9 +56,6 @@ class Encoders:
         }
         return [d for peer, ids in theirs.items() for d in different(texts, ours, peer, ids)]
 
-    def agreed(self, texts):
-        return [Difference(text, ids, "both, or one of them", ids) for text, ids in zip(texts, self.weft(texts))]
-
     def special_token_differences(self, texts):
         ids = [e.ids for e in self.hugging_face_special.encode_batch_fast(texts)]
         return different(texts, self.weft(texts, "token"), "Hugging Face", ids)
@@ -77,34 +74,17 @@ def compare_random(seed, num_texts):
 
 
 def compare_code_points(first, end):
-    moved = read_moved_code_points()
     code_points = [c for c in range(first, end) if not 0xD800 <= c < 0xE000]
     texts = [chr(c) for c in code_points]
     yield Result("code points alone", len(texts), encoders.differences(texts))
-    fixed = [CONTEXT.format(chr(c)) for c in code_points if c not in moved]
+    fixed = [CONTEXT.format(chr(c)) for c in code_points]
     texts = ["\n".join(fixed[i : i + CODE_POINTS_PER_TEXT]) for i in range(0, len(fixed), CODE_POINTS_PER_TEXT)]
     yield Result("code points in context", len(texts), encoders.differences(texts))
-    # Both peers, whose versions are pinned (test_venv.sh), know the newer Unicode: a code point of the list on which they agree
-    # with Weft has no place there.
-    texts = {CONTEXT.format(chr(c)): c for c in code_points if c in moved}
-    different = collections.Counter(d.text for d in encoders.differences(list(texts)))
-    agreed = [text for text in texts if different[text] != 2]
-    yield Result("code points that moved between Unicode versions, on which the peers agree with Weft", len(texts), encoders.agreed(agreed))
 
 
 def compare_corpus(path):
     texts = peers.corpus_texts(path)
     yield Result(path, len(texts), encoders.differences(texts))
-
-
-def read_moved_code_points():
-    moved = set()
-    with open(f"{os.path.dirname(os.path.abspath(__file__))}/moved_code_points.txt", encoding="ascii") as file:
-        for line in file:
-            if not line.startswith("#"):
-                first, _, last = line.split()[0].partition("..")
-                moved.update(range(int(first, 16), int(last or first, 16) + 1))
-    return moved
 
 
 def tasks(args):

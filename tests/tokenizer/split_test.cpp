@@ -1,11 +1,11 @@
+// GPT-2's pattern, case by case.
 #include <gmock/gmock.h>
 
 #include <random>
 #include <string>
 #include <vector>
 
-#include "tokenizer/split/gpt2_pattern.h"
-#include "tokenizer/split/unicode_classes.h"
+#include "tokenizer/split/split_patterns.h"
 
 namespace weft {
 namespace {
@@ -18,35 +18,14 @@ std::vector<std::string> pieces(std::string_view text, size_t max_pieces = kSpli
   std::vector<std::string> result;
   std::vector<size_t> ends(max_pieces);
   size_t begin = 0;
-  while (const size_t num_pieces = Gpt2Pattern().split(text, begin, ends.data(), max_pieces)) {
+  static const auto pattern = make_split_pattern(SplitKind::kGpt2);
+  while (const size_t num_pieces = pattern->split(text, begin, ends.data(), max_pieces)) {
     for (size_t i = 0; i < num_pieces; ++i) {
       result.emplace_back(text.substr(begin, ends[i] - begin));
       begin = ends[i];
     }
   }
   return result;
-}
-
-TEST(UnicodeClasses, WhiteSpaceIsThePropertyOfTwentyFiveCodePoints) {
-  std::vector<uint32_t> found;
-  for (uint32_t c = 0; c < 0x110000; ++c) {
-    if (class_of(c) == CharClass::kSpace) found.push_back(c);
-  }
-  EXPECT_THAT(found, ElementsAre(0x09, 0x0A, 0x0B, 0x0C, 0x0D, 0x20, 0x85, 0xA0, 0x1680, 0x2000,
-                                 0x2001, 0x2002, 0x2003, 0x2004, 0x2005, 0x2006, 0x2007, 0x2008,
-                                 0x2009, 0x200A, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000));
-}
-
-TEST(UnicodeClasses, AreThoseOfUnicode15) {
-  EXPECT_EQ(class_of(0x31350), CharClass::kLetter);  // new in 15.0
-  EXPECT_EQ(class_of(0x11F50), CharClass::kNumber);  // new in 15.0
-  EXPECT_EQ(class_of(0x2EBF0), CharClass::kOther);   // a letter since 15.1
-  EXPECT_EQ(class_of(0x1C89), CharClass::kOther);    // a letter since 16.0
-  EXPECT_EQ(class_of(0x0301), CharClass::kOther);    // marks are neither letter nor number
-  EXPECT_EQ(class_of(0x00BD), CharClass::kNumber);   // No
-  EXPECT_EQ(class_of(0x2160), CharClass::kNumber);   // Nl
-  EXPECT_EQ(class_of(0x00AA), CharClass::kLetter);   // Lo
-  EXPECT_EQ(class_of(0x10FFFF), CharClass::kOther);
 }
 
 TEST(Split, CutsContractionsOnlyWhereAPieceStarts) {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tokenizer/byte_alphabet.h"
-#include "tokenizer/split/gpt2_pattern.h"
+#include "tokenizer/split/split_patterns.h"
 
 namespace weft {
 namespace {
@@ -86,7 +86,7 @@ class Gpt2Loader {
             .merge_table = MergeTable(static_cast<size_t>(std::count(
                                           merges_txt.bytes.begin(), merges_txt.bytes.end(), '\n')) +
                                       1),
-            .pattern = std::make_shared<Gpt2Pattern>(),
+            .pattern = make_split_pattern(SplitKind::kGpt2),
             .pattern_name = "gpt2"} {
     find_ids();
     take_bytes();

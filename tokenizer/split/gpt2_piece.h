@@ -1,28 +1,27 @@
-// One piece of GPT-2's pattern (gpt2_pattern.h) at a time, on every processor: what the vector
-// splitters are tested against, and what they fall back to for pieces longer than a block.
+// GPT-2's pattern (Radford et al. 2019, encoder.py of the release)
+//
+//   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+//
+// and those of families that cut text by something else before: StarCoder's and Falcon's.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <string_view>
+
+#include "tokenizer/split/pattern_text.h"
 
 namespace weft {
 
-// Returns the length of the contraction that starts with the apostrophe at `p`, or 0. It must be in
-// lower case, as in the released pattern.
-inline size_t contraction_bytes(const uint8_t* p, const uint8_t* end) {
-  if (end - p < 2) return 0;
-  const uint8_t a = p[1];
-  if (a == 's' || a == 't' || a == 'm' || a == 'd') return 2;
-  if (end - p < 3) return 0;
-  const uint8_t b = p[2];
-  return (a == 'r' && b == 'e') || (a == 'v' && b == 'e') || (a == 'l' && b == 'l') ? 3 : 0;
-}
+// All these are PieceEnd.
+const uint8_t* gpt2_piece_end(const PatternText& text, const uint8_t* p);
 
-// Returns the end of the piece that starts at `p` < `end`.
-const uint8_t* gpt2_piece_end(const uint8_t* p, const uint8_t* end);
+// Digits(individual_digits=true) before GPT-2's pattern. The classes must have kNumbersOf17: an
+// unassigned code point of 16.0 that is a number of 17.0 is a piece of its own either way.
+const uint8_t* starcoder_piece_end(const PatternText& text, const uint8_t* p);
 
-// Does what SplitPattern::split says.
-size_t split_gpt2_scalar(std::string_view text, size_t begin, size_t* ends, size_t max_pieces);
+// Punctuation(Contiguous), then GPT-2's pattern, then Digits(individual_digits=false) and
+// Split([0-9][0-9][0-9]) on the bytes: Hugging Face runs these two on the printable alphabet, in
+// which the bytes B2 B3 B9 BC BD BE are written as superscripts and fractions, so that they are
+// numbers and characters are cut there. The classes must have kPunctuationOf8.
+const uint8_t* falcon_piece_end(const PatternText& text, const uint8_t* p);
 
 }  // namespace weft

@@ -7,12 +7,10 @@
 #include <cstring>
 #include <string_view>
 
-#include "tokenizer/split/char_at.h"
-#include "tokenizer/split/gpt2_piece.h"
 #include "tokenizer/split/split_simd.h"
 
 #pragma GCC target("avx2,bmi,bmi2,lzcnt,popcnt")
-#include "tokenizer/split/gpt2_blocks.h"
+#include "tokenizer/split/all_blocks.h"
 
 namespace weft {
 namespace {
@@ -28,33 +26,46 @@ __m256i in_range(__m256i bytes, int first, int size) {
 }
 
 struct Avx2 {
-  // Classes of half a block, in the low 32 bits.
-  static BlockMasks classify_half(const uint8_t* half) {
-    const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(half));
-    const __m256i lower_case = _mm256_or_si256(bytes, vector_of(0x20));
-    const __m256i spaces = _mm256_cmpeq_epi8(bytes, vector_of(' '));
-    return {mask_of(in_range(lower_case, 'a', 26)),
-            mask_of(in_range(bytes, '0', 10)),
-            mask_of(_mm256_or_si256(spaces, in_range(bytes, '\t', 5))),
-            mask_of(spaces),
-            mask_of(_mm256_cmpeq_epi8(bytes, vector_of('\''))),
-            mask_of(bytes)};
+  static constexpr bool kHasPunctuation = false;  // its masks hold ASCII, too
+
+  // The classes of ASCII bytes are the same for all patterns. (In a template GCC would not compile
+  // the lambdas for AVX2.)
+  [[gnu::always_inline]] static inline BlockMasks classify_ascii(const uint8_t* block) {
+    const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(block));
+    const __m256i high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(block + 32));
+    const auto bytes_that = [&](auto are) { return mask_of(are(low)) | mask_of(are(high)) << 32; };
+    const auto equal_to = [&](char c) {
+      return bytes_that([c](__m256i bytes) { return _mm256_cmpeq_epi8(bytes, vector_of(c)); });
+    };
+    BlockMasks masks;
+    masks.letters = bytes_that(
+        [&](__m256i bytes) { return in_range(_mm256_or_si256(bytes, vector_of(0x20)), 'a', 26); });
+    masks.upper = bytes_that([&](__m256i bytes) { return in_range(bytes, 'A', 26); });
+    masks.numbers = bytes_that([&](__m256i bytes) { return in_range(bytes, '0', 10); });
+    masks.spaces = equal_to(' ');
+    masks.white_space =
+        masks.spaces | bytes_that([&](__m256i bytes) { return in_range(bytes, '\t', 5); });
+    masks.apostrophes = equal_to('\'');
+    masks.newlines = equal_to('\n') | equal_to('\r');
+    masks.slashes = equal_to('/');
+    masks.non_ascii = bytes_that([&](__m256i bytes) { return bytes; });
+    return masks;
+  }
+  template <typename Pattern>
+  [[gnu::always_inline]] static inline BlockMasks classify(const SplitTables&,
+                                                           const uint8_t* block) {
+    return classify_ascii(block);
   }
 
-  static BlockMasks classify(const uint8_t* block) {
-    const BlockMasks low = classify_half(block), high = classify_half(block + 32);
-    return {low.letters | high.letters << 32,         low.numbers | high.numbers << 32,
-            low.white_space | high.white_space << 32, low.spaces | high.spaces << 32,
-            low.apostrophes | high.apostrophes << 32, low.non_ascii | high.non_ascii << 32};
+  template <typename Pattern>
+  static void paint(const SplitTables& tables, const uint8_t* text_block, const uint8_t* end,
+                    BlockMasks& masks, uint64_t& inner) {
+    paint_non_ascii(tables.classes, text_block, end, masks, inner);
   }
 
-  static void paint(const uint8_t* text_block, const uint8_t* end, BlockMasks& masks,
-                    uint64_t& inner) {
-    paint_non_ascii(text_block, end, masks, inner);
-  }
-
-  static uint64_t cut(const uint8_t* block, uint64_t starts, const BlockMasks& masks) {
-    return cut_contractions(block, starts, masks.apostrophes);
+  template <bool any_case>
+  static Contractions contractions(const uint8_t* block, uint64_t apostrophes, const BlockMasks&) {
+    return find_contractions<any_case>(block, apostrophes);
   }
 
   static size_t write_positions(uint64_t bits, size_t position, size_t* out) {
@@ -72,9 +83,7 @@ struct Avx2 {
 
 }  // namespace
 
-size_t split_gpt2_avx2(std::string_view text, size_t begin, size_t* ends, size_t max_pieces) {
-  return split_blocks<Avx2, Gpt2Blocks>(text, begin, ends, max_pieces);
-}
+SplitBatch split_batch_avx2(SplitKind kind) { return split_batch_of<Avx2>(kind); }
 
 }  // namespace weft
 

@@ -11,42 +11,41 @@
 #include <cstring>
 #include <string_view>
 
-#include "tokenizer/split/char_at.h"
-#include "tokenizer/split/gpt2_piece.h"
 #include "tokenizer/split/split_simd.h"
 
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,bmi,bmi2,lzcnt,popcnt")
-#include "tokenizer/split/gpt2_blocks.h"
+#include "tokenizer/split/all_blocks.h"
 
 namespace weft {
 namespace {
 
-// One bit for each mask, for each ASCII byte: one permutation looks 64 bytes up. The last three are
-// for contractions.
-constexpr uint8_t kLetter = 1, kNumber = 2, kWhiteSpace = 4, kSpace = 8, kApostrophe = 16;
-constexpr uint8_t kSTMD = 32, kRV = 64, kL = 128;
-struct alignas(64) ClassBits {
+// Bits of ASCII bytes that patterns name, beside the sets of their classes.
+constexpr uint8_t kSpace = 1, kApostrophe = 2, kNewline = 4, kSlash = 8;
+constexpr uint8_t kSTMD = 16, kRV = 32, kL = 64, kE = 128;  // letters of contractions
+struct alignas(64) NamedBytes {
   uint8_t of_byte[128];
 };
-constexpr ClassBits kClassBits = [] {
-  ClassBits bits{};
-  for (int c = 0; c < 128; ++c) {
-    const auto char_class = static_cast<CharClass>(kByteClasses[c]);
-    bits.of_byte[c] = char_class == CharClass::kLetter   ? kLetter
-                      : char_class == CharClass::kNumber ? kNumber
-                      : char_class == CharClass::kSpace  ? kWhiteSpace
-                                                         : 0;
-  }
-  bits.of_byte[' '] |= kSpace;
-  bits.of_byte['\''] |= kApostrophe;
-  for (const char c : {'s', 't', 'm', 'd'}) bits.of_byte[static_cast<int>(c)] |= kSTMD;
-  for (const char c : {'r', 'v'}) bits.of_byte[static_cast<int>(c)] |= kRV;
-  bits.of_byte['l'] |= kL;
-  return bits;
+template <bool any_case>
+constexpr NamedBytes kNamedBytes = [] {
+  NamedBytes named{};
+  const auto name = [&named](char c, uint8_t bit) {
+    named.of_byte[static_cast<int>(c)] |= bit;
+    if (any_case && c >= 'a') named.of_byte[c - 0x20] |= bit;
+  };
+  name(' ', kSpace);
+  name('\'', kApostrophe);
+  name('\n', kNewline);
+  name('\r', kNewline);
+  name('/', kSlash);
+  for (const char c : {'s', 't', 'm', 'd'}) name(c, kSTMD);
+  for (const char c : {'r', 'v'}) name(c, kRV);
+  name('l', kL);
+  name('e', kE);
+  return named;
 }();
 
 struct Masks : BlockMasks {
-  uint64_t stmd, rv, e, l;  // letters of contractions
+  uint64_t stmd, rv, e, l;
 };
 
 uint64_t bytes_with(__m512i class_bits, uint8_t bit) {
@@ -83,35 +82,70 @@ __m512i code_points(__m512i first, __m512i second, __m512i third, uint32_t is_wi
   return _mm512_mask_blend_epi16(is_wide, narrow, wide);
 }
 
-// Looks 16 code points up in kClassesBelow10000.
-__m512i classes_of(__m256i sixteen_code_points) {
+// Looks the classes of 16 code points up and makes a bit of each: set_of(class) << 1.
+__m512i class_bits_of(const CharClasses& classes, __m256i sixteen_code_points) {
   const __m512i c = _mm512_cvtepu16_epi32(sixteen_code_points);
-  const __m512i of_16 = _mm512_i32gather_epi32(_mm512_srli_epi32(c, 4), kClassesBelow10000, 4);
-  const __m512i shift = _mm512_slli_epi32(_mm512_and_si512(c, _mm512_set1_epi32(15)), 1);
-  return _mm512_and_si512(_mm512_srlv_epi32(of_16, shift), _mm512_set1_epi32(3));
+  const __m512i of_8 = _mm512_i32gather_epi32(_mm512_srli_epi32(c, 3), classes.nibbles, 4);
+  const __m512i shift = _mm512_slli_epi32(_mm512_and_si512(c, _mm512_set1_epi32(7)), 2);
+  const __m512i char_class =
+      _mm512_and_si512(_mm512_srlv_epi32(of_8, shift), _mm512_set1_epi32(15));
+  return _mm512_sllv_epi32(_mm512_set1_epi32(1), char_class);
 }
 
 struct Avx512 {
-  static Masks classify(const uint8_t* block) {
+  static constexpr bool kHasPunctuation = true;  // its masks hold ASCII, too
+
+  template <typename Pattern>
+  [[gnu::always_inline]] static inline Masks classify(const SplitTables& tables,
+                                                      const uint8_t* block) {
+    return classify_by(tables, kNamedBytes<Pattern::kAnyCase>, block);
+  }
+  // In templates GCC would not compile lambdas for AVX-512.
+  [[gnu::always_inline]] static inline Masks classify_by(const SplitTables& tables,
+                                                         const NamedBytes& named_bytes,
+                                                         const uint8_t* block) {
     const __m512i bytes = _mm512_loadu_si512(block);
     const uint64_t non_ascii = _mm512_movepi8_mask(bytes);
     // The permutation takes bytes modulo 128: those above ASCII are zeroed.
-    const __m512i bits =
-        _mm512_maskz_permutex2var_epi8(~non_ascii, _mm512_load_si512(kClassBits.of_byte), bytes,
-                                       _mm512_load_si512(kClassBits.of_byte + 64));
-    return {{bytes_with(bits, kLetter), bytes_with(bits, kNumber), bytes_with(bits, kWhiteSpace),
-             bytes_with(bits, kSpace), bytes_with(bits, kApostrophe), non_ascii},
-            bytes_with(bits, kSTMD),
-            bytes_with(bits, kRV),
-            bytes_equal(bytes, 'e'),
-            bytes_with(bits, kL)};
+    const auto looked_up = [&](const uint8_t* of_byte) {
+      return _mm512_maskz_permutex2var_epi8(~non_ascii, _mm512_load_si512(of_byte), bytes,
+                                            _mm512_load_si512(of_byte + 64));
+    };
+    const __m512i classes = looked_up(tables.classes.set_of_ascii);
+    const __m512i named = looked_up(named_bytes.of_byte);
+    return {{.letters = bytes_with(classes, kLetters),
+             .upper = bytes_with(classes, set_of(CharClass::kUpper)),
+             .caseless = 0,
+             .marks = 0,
+             .numbers = bytes_with(classes, kNumbers),
+             .white_space = bytes_with(classes, kWhiteSpace),
+             .punctuation = bytes_with(classes, set_of(CharClass::kPunctuation)),
+             .symbols = bytes_with(classes, set_of(CharClass::kSymbol)),
+             .spaces = bytes_with(named, kSpace),
+             .apostrophes = bytes_with(named, kApostrophe),
+             .newlines = bytes_with(named, kNewline),
+             .slashes = bytes_with(named, kSlash),
+             .non_ascii = non_ascii},
+            bytes_with(named, kSTMD),
+            bytes_with(named, kRV),
+            bytes_with(named, kE),
+            bytes_with(named, kL)};
   }
 
   // Treats all characters of two and three bytes at once; those of four bytes, and those whose end
   // might lie behind the text, one by one.
-  static void paint(const uint8_t* text_block, const uint8_t* end, Masks& masks, uint64_t& inner) {
+  template <typename Pattern>
+  [[gnu::always_inline]] static inline void paint(const SplitTables& tables,
+                                                  const uint8_t* text_block, const uint8_t* end,
+                                                  Masks& masks, uint64_t& inner) {
+    paint_by(tables, Pattern::kAsksForPunctuation, text_block, end, masks, inner);
+  }
+  [[gnu::always_inline]] static inline void paint_by(const SplitTables& tables,
+                                                     bool asks_for_punctuation,
+                                                     const uint8_t* text_block, const uint8_t* end,
+                                                     Masks& masks, uint64_t& inner) {
     if (end - text_block < static_cast<ptrdiff_t>(kBlockBytes) + 2)
-      return paint_non_ascii(text_block, end, masks, inner);
+      return paint_non_ascii(tables.classes, text_block, end, masks, inner);
     const __m512i first = _mm512_loadu_si512(text_block);
     const __m512i second = _mm512_loadu_si512(text_block + 1);
     const __m512i third = _mm512_loadu_si512(text_block + 2);
@@ -124,56 +158,67 @@ struct Avx512 {
                           ~(bytes_equal(first, 0xE0) & ~second_is_high) &
                           ~(bytes_equal(first, 0xED) & second_is_high);
     inner = (narrow | wide) << 1 | wide << 2;
-    const __m512i lead_classes = _mm512_permutexvar_epi8(first, _mm512_loadu_si512(kClassOfLead));
-    uint64_t letters =
-        bytes_equal(lead_classes, static_cast<uint8_t>(CharClass::kLetter)) & (narrow | wide);
-    uint64_t numbers = 0, white_space = 0;
+    const __m512i lead_classes =
+        _mm512_permutexvar_epi8(first, _mm512_load_si512(tables.classes_of_lead.data()));
+    const uint64_t leads = narrow | wide;
+    uint64_t mixed = bytes_equal(lead_classes, kMixedClasses) & leads;
     // Curly quotes and dashes, U+2010 to U+2027, are all there is in most English blocks.
-    const uint64_t punctuation = bytes_equal(first, 0xE2) & bytes_equal(second, 0x80) &
-                                 bytes_from(third, 0x90) & ~bytes_from(third, 0xA8);
-    const uint64_t mixed = (narrow | wide) & ~letters & ~(wide & punctuation) &
-                           ~bytes_equal(lead_classes, static_cast<uint8_t>(CharClass::kOther));
+    if (!asks_for_punctuation) {
+      mixed &= ~(bytes_equal(first, 0xE2) & bytes_equal(second, 0x80) & bytes_from(third, 0x90) &
+                 ~bytes_from(third, 0xA8));
+    }
+    __m512i low = _mm512_setzero_si512(), high = low;
     if (mixed != 0) {
       const __m512i points = code_points(
           _mm512_maskz_compress_epi8(mixed, first), _mm512_maskz_compress_epi8(mixed, second),
           _mm512_maskz_compress_epi8(mixed, third), static_cast<uint32_t>(_pext_u64(wide, mixed)));
-      const __m512i low = classes_of(_mm512_castsi512_si256(points));
-      const __m512i high = std::popcount(mixed) <= 16
-                               ? _mm512_setzero_si512()
-                               : classes_of(_mm512_extracti64x4_epi64(points, 1));
-      const auto with_class = [&](CharClass wanted) {
-        const __m512i value = _mm512_set1_epi32(static_cast<int>(wanted));
-        return _pdep_u64(_mm512_cmpeq_epi32_mask(low, value) |
-                             uint64_t{_mm512_cmpeq_epi32_mask(high, value)} << 16,
-                         mixed);
-      };
-      letters |= with_class(CharClass::kLetter);
-      numbers = with_class(CharClass::kNumber);
-      white_space = with_class(CharClass::kSpace);
+      low = class_bits_of(tables.classes, _mm512_castsi512_si256(points));
+      if (std::popcount(mixed) > 16)
+        high = class_bits_of(tables.classes, _mm512_extracti64x4_epi64(points, 1));
     }
-    const auto on_all_bytes = [&](uint64_t leads) {
-      return leads | leads << 1 | (leads & wide) << 2;
+    const uint64_t uniform = leads & ~bytes_equal(lead_classes, kMixedClasses);
+    // All bytes of the characters that are in one of these classes.
+    const auto in = [&](ClassSet wanted) {
+      uint64_t found = bytes_with(lead_classes, wanted) & uniform;
+      if (mixed != 0) {
+        const __m512i bits = _mm512_set1_epi32(wanted << 1);
+        found |= _pdep_u64(
+            _mm512_test_epi32_mask(low, bits) | uint64_t{_mm512_test_epi32_mask(high, bits)} << 16,
+            mixed);
+      }
+      return found | found << 1 | (found & wide) << 2;
     };
-    masks.letters |= on_all_bytes(letters);
-    masks.numbers |= on_all_bytes(numbers);
-    masks.white_space |= on_all_bytes(white_space);
+    masks.letters |= in(kLetters);
+    masks.upper |= in(set_of(CharClass::kUpper));
+    masks.caseless |= in(set_of(CharClass::kCaseless));
+    masks.marks |= in(kMarks);
+    masks.numbers |= in(kNumbers);
+    masks.white_space |= in(kWhiteSpace);
+    masks.punctuation |= in(set_of(CharClass::kPunctuation));
+    masks.symbols |= in(set_of(CharClass::kSymbol));
     if (from_four != 0) {
-      masks.non_ascii = from_four;
-      paint_non_ascii(text_block, end, masks, inner);
+      Masks of_four = masks;
+      of_four.non_ascii = from_four;
+      paint_non_ascii(tables.classes, text_block, end, of_four, inner);
+      of_four.non_ascii = masks.non_ascii;
+      masks = of_four;
     }
   }
 
-  // All contractions can be cut at once: a letter follows each apostrophe, so none of the starts
-  // that are taken away is an apostrophe, and where one is added an apostrophe starts a piece
-  // anyway.
-  static uint64_t cut(const uint8_t*, uint64_t starts, const Masks& masks) {
-    const uint64_t apostrophes = starts & masks.apostrophes;
-    const uint64_t two = apostrophes & masks.stmd >> 1;
-    const uint64_t three =
-        apostrophes & ((masks.rv >> 1 & masks.e >> 2) | (masks.l >> 1 & masks.l >> 2));
-    // The bytes behind an apostrophe in the last byte but one are not sure.
-    const uint64_t unsure = (apostrophes & uint64_t{1} << 62) << 1;
-    return (starts & ~((two | three) << 1 | unsure)) | two << 2 | three << 3;
+  // All contractions are found at once: a letter follows each apostrophe, so that none of them
+  // begins in another.
+  template <bool any_case>
+  [[gnu::always_inline]] static inline Contractions contractions(const uint8_t* block,
+                                                                 uint64_t apostrophes,
+                                                                 const Masks& masks) {
+    Contractions found = {
+        apostrophes & masks.stmd >> 1,
+        apostrophes & ((masks.rv >> 1 & masks.e >> 2) | (masks.l >> 1 & masks.l >> 2))};
+    if constexpr (any_case) {  // a long s has two bytes
+      if (const uint64_t beside = apostrophes & masks.non_ascii >> 1)
+        found.three |= find_contractions<any_case>(block, beside).three;
+    }
+    return found;
   }
 
   static size_t write_positions(uint64_t bits, size_t position, size_t* out) {
@@ -201,9 +246,7 @@ struct Avx512 {
 
 }  // namespace
 
-size_t split_gpt2_avx512(std::string_view text, size_t begin, size_t* ends, size_t max_pieces) {
-  return split_blocks<Avx512, Gpt2Blocks>(text, begin, ends, max_pieces);
-}
+SplitBatch split_batch_avx512(SplitKind kind) { return split_batch_of<Avx512>(kind); }
 
 }  // namespace weft
 

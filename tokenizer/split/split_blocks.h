@@ -14,57 +14,83 @@
 #include <cstring>
 #include <string_view>
 
-#include "tokenizer/split/char_at.h"
+#include "tokenizer/split/pattern_text.h"
+#include "tokenizer/split/split_tables.h"
 
 namespace weft {
 namespace {
 
 constexpr size_t kBlockBytes = 64;
 
+// Masks that a pattern does not ask for cost nothing: the compiler leaves them out.
 struct BlockMasks {
-  uint64_t letters, numbers, white_space;  // only those in ASCII until paint() has run
-  uint64_t spaces, apostrophes;            // U+0020 and U+0027, which patterns ask for
-  uint64_t non_ascii;
+  uint64_t letters = 0, upper = 0, caseless = 0;  // letters: these two, and those in lower case
+  uint64_t marks = 0, numbers = 0, white_space = 0, punctuation = 0, symbols = 0;
+  // U+0020, U+0027, U+000A and U+000D, U+002F
+  uint64_t spaces = 0, apostrophes = 0, newlines = 0, slashes = 0;
+  uint64_t non_ascii = 0;
 };
 
 // Puts the class of each character above ASCII on all its bytes; bytes in `inner` are not the first
 // of their character. The text ends at `end`, in this block or later.
-inline void paint_non_ascii(const uint8_t* block, const uint8_t* end, BlockMasks& masks,
-                            uint64_t& inner) {
+inline void paint_non_ascii(const CharClasses& classes, const uint8_t* block, const uint8_t* end,
+                            BlockMasks& masks, uint64_t& inner) {
+  const PatternText text = {classes, block, end};
   for (uint64_t left = masks.non_ascii; left != 0;) {
     const int i = std::countr_zero(left);
-    const Char c = non_ascii_char_at(block + i, end);
+    const PatternChar c = text.at(block + i);
     const uint64_t bytes = ((uint64_t{1} << c.num_bytes) - 1) << i;
-    const auto if_class = [&](CharClass wanted) { return c.char_class == wanted ? bytes : 0; };
-    masks.letters |= if_class(CharClass::kLetter);
-    masks.numbers |= if_class(CharClass::kNumber);
-    masks.white_space |= if_class(CharClass::kSpace);
+    const auto if_in = [&](ClassSet wanted) { return (c.classes & wanted) != 0 ? bytes : 0; };
+    masks.letters |= if_in(kLetters);
+    masks.upper |= if_in(set_of(CharClass::kUpper));
+    masks.caseless |= if_in(set_of(CharClass::kCaseless));
+    masks.marks |= if_in(kMarks);
+    masks.numbers |= if_in(kNumbers);
+    masks.white_space |= if_in(kWhiteSpace);
+    masks.punctuation |= if_in(set_of(CharClass::kPunctuation));
+    masks.symbols |= if_in(set_of(CharClass::kSymbol));
     inner |= bytes & (bytes - 1);
     left &= ~bytes;
   }
 }
 
+// Continues each bit of `from` through the bits of `through` that follow it without a gap (MatchStar
+// of Parabix, Cameron et al. 2014): the addition carries through each run.
+inline uint64_t continued(uint64_t from, uint64_t through) {
+  return ((((from & through) + through) ^ through) & through) | from;
+}
+
 // Finds all piece starts in a block whose first byte is one. `block` may be a copy of what stands
 // at `text_block`, where the text goes on up to `end`. It is inlined so that the constants of
 // `Instructions` stay in registers from block to block.
-template <typename Instructions, typename Pattern>
-[[gnu::always_inline]] inline uint64_t piece_starts(const uint8_t* block, const uint8_t* text_block,
-                                                    const uint8_t* end) {
-  auto masks = Instructions::classify(block);
+template <typename Instructions, typename Pattern, bool is_last>
+[[gnu::always_inline]] inline uint64_t piece_starts(const SplitTables& tables, const uint8_t* block,
+                                                    const uint8_t* text_block, const uint8_t* end) {
+  auto masks = Instructions::template classify<Pattern>(tables, block);
   uint64_t inner = 0;
-  if (masks.non_ascii != 0) Instructions::paint(text_block, end, masks, inner);
-  return Pattern::template starts<Instructions>(block, masks, inner);
+  if (masks.non_ascii != 0)
+    Instructions::template paint<Pattern>(tables, text_block, end, masks, inner);
+  return Pattern::template starts<Instructions, is_last>(block, masks, inner);
 }
 
-// Splits the last, partial block of a text. Its pieces are those of the text followed by white
-// space, where the white space at the end joins that behind it.
+// Splits the last, partial block of a text, which is filled with tabs.
 template <typename Instructions, typename Pattern>
-size_t split_last_block(const uint8_t* p, const uint8_t* end, size_t position, size_t* ends) {
+size_t split_last_block(const SplitTables& tables, const uint8_t* p, const uint8_t* end,
+                        size_t position, size_t* ends) {
   const auto num_bytes = static_cast<size_t>(end - p);
   alignas(kBlockBytes) uint8_t block[kBlockBytes];
-  std::memset(block, '\n', sizeof(block));
+  std::memset(block, '\t', sizeof(block));
   std::memcpy(block, p, num_bytes);
-  const uint64_t starts = piece_starts<Instructions, Pattern>(block, p, end);
+  const uint64_t starts = piece_starts<Instructions, Pattern, true>(tables, block, p, end);
+  if ((starts & 1) == 0) {
+    const PatternText text = {tables.classes, p - position, end};
+    size_t num_pieces = 0;
+    while (p < end) {
+      p = Pattern::kPieceEnd(text, p);
+      ends[num_pieces++] = static_cast<size_t>(p - text.begin);
+    }
+    return num_pieces;
+  }
   const uint64_t inside = (uint64_t{1} << num_bytes) - 1;
   const size_t num_pieces =
       Instructions::write_positions(starts & inside & ~uint64_t{1}, position, ends);
@@ -74,25 +100,31 @@ size_t split_last_block(const uint8_t* p, const uint8_t* end, size_t position, s
 
 // `Instructions` has these functions, and those that the pattern asks for:
 //   // Makes BlockMasks, or a struct with more.
-//   static Masks classify(const uint8_t* block);
+//   template <typename Pattern>
+//   static Masks classify(const SplitTables& tables, const uint8_t* block);
 //   // Does what paint_non_ascii does, or does it faster.
-//   static void paint(const uint8_t* text_block, const uint8_t* end, Masks& masks,
-//                     uint64_t& inner);
+//   template <typename Pattern>
+//   static void paint(const SplitTables& tables, const uint8_t* text_block, const uint8_t* end,
+//                     Masks& masks, uint64_t& inner);
 //   // Writes position + i for each bit i and returns their number; touches up to kBlockBytes
-//   places. static size_t write_positions(uint64_t bits, size_t position, size_t* out);
+//   // places.
+//   static size_t write_positions(uint64_t bits, size_t position, size_t* out);
 //
 // `Pattern` has these:
+//   // The piece that starts at a place.
+//   static constexpr PieceEnd kPieceEnd;
+//   // True if contractions may be in capitals.
+//   static constexpr bool kAnyCase;
+//   // True if the masks of punctuation and symbols are asked for.
+//   static constexpr bool kAsksForPunctuation;
 //   // Finds the piece starts in a block whose first byte is one. Starts that depend on what
-//   follows // the block are left out.
-//   template <typename Instructions, typename Masks>
+//   // follows the block are left out. Without bit 0 the result is all that masks can tell, up to
+//   // some place in the block. `is_last`: tabs follow the text, which count as its end.
+//   template <typename Instructions, bool is_last, typename Masks>
 //   static uint64_t starts(const uint8_t* block, const Masks& masks, uint64_t inner);
-//   // Returns the end of the piece that starts at `p` < `end`.
-//   static const uint8_t* piece_end(const uint8_t* p, const uint8_t* end);
-//
-// The pieces of a text must start at the same places if line feeds follow it: the last, partial
-// block is filled with them.
 template <typename Instructions, typename Pattern>
-size_t split_blocks(std::string_view text, size_t begin, size_t* ends, size_t max_pieces) {
+size_t split_blocks(const SplitTables& tables, std::string_view text, size_t begin, size_t* ends,
+                    size_t max_pieces) {
   const auto* const data = reinterpret_cast<const uint8_t*>(text.data());
   const uint8_t* const end = data + text.size();
   const uint8_t* p = data + begin;
@@ -101,11 +133,12 @@ size_t split_blocks(std::string_view text, size_t begin, size_t* ends, size_t ma
     const auto position = static_cast<size_t>(p - data);
     if (static_cast<size_t>(end - p) < kBlockBytes) {
       return num_pieces +
-             split_last_block<Instructions, Pattern>(p, end, position, ends + num_pieces);
+             split_last_block<Instructions, Pattern>(tables, p, end, position, ends + num_pieces);
     }
-    const uint64_t starts = piece_starts<Instructions, Pattern>(p, p, end) & ~uint64_t{1};
+    const uint64_t starts =
+        piece_starts<Instructions, Pattern, false>(tables, p, p, end) & ~uint64_t{1};
     if (starts == 0) {  // a piece longer than a block, or nearly
-      p = Pattern::piece_end(p, end);
+      p = Pattern::kPieceEnd({tables.classes, data, end}, p);
       ends[num_pieces++] = static_cast<size_t>(p - data);
       continue;
     }

@@ -3,7 +3,7 @@
 
 #include <bit>
 
-#include "tokenizer/split/gpt2_blocks.h"
+#include "tokenizer/split/all_blocks.h"
 #include "tokenizer/split/neon_block.h"
 #include "tokenizer/split/split_simd.h"
 
@@ -11,31 +11,50 @@ namespace weft {
 namespace {
 
 struct Neon {
+  static constexpr bool kHasPunctuation = false;  // its masks hold ASCII, too
+
   static uint8x16_t is_letter(uint8x16_t bytes) {
     return bytes_in_range(vorrq_u8(bytes, vdupq_n_u8(0x20)), 'a', 26);
   }
+  static uint8x16_t is_upper(uint8x16_t bytes) { return bytes_in_range(bytes, 'A', 26); }
   static uint8x16_t is_number(uint8x16_t bytes) { return bytes_in_range(bytes, '0', 10); }
   static uint8x16_t is_space(uint8x16_t bytes) { return bytes_equal(bytes, ' '); }
   static uint8x16_t is_white_space(uint8x16_t bytes) {
     return vorrq_u8(is_space(bytes), bytes_in_range(bytes, '\t', 5));
   }
   static uint8x16_t is_apostrophe(uint8x16_t bytes) { return bytes_equal(bytes, '\''); }
+  static uint8x16_t is_newline_byte(uint8x16_t bytes) {
+    return vorrq_u8(bytes_equal(bytes, '\n'), bytes_equal(bytes, '\r'));
+  }
+  static uint8x16_t is_slash(uint8x16_t bytes) { return bytes_equal(bytes, '/'); }
   static uint8x16_t is_non_ascii(uint8x16_t bytes) { return vcgeq_u8(bytes, vdupq_n_u8(0x80)); }
 
-  static BlockMasks classify(const uint8_t* position) {
+  template <typename Pattern>
+  [[gnu::always_inline]] static inline BlockMasks classify(const SplitTables&,
+                                                           const uint8_t* position) {
     const NeonBlock block = load_neon_block(position);
-    return {neon_mask(block, is_letter),      neon_mask(block, is_number),
-            neon_mask(block, is_white_space), neon_mask(block, is_space),
-            neon_mask(block, is_apostrophe),  neon_mask(block, is_non_ascii)};
+    BlockMasks masks;
+    masks.letters = neon_mask(block, is_letter);
+    masks.upper = neon_mask(block, is_upper);
+    masks.numbers = neon_mask(block, is_number);
+    masks.white_space = neon_mask(block, is_white_space);
+    masks.spaces = neon_mask(block, is_space);
+    masks.apostrophes = neon_mask(block, is_apostrophe);
+    masks.newlines = neon_mask(block, is_newline_byte);
+    masks.slashes = neon_mask(block, is_slash);
+    masks.non_ascii = neon_mask(block, is_non_ascii);
+    return masks;
   }
 
-  static void paint(const uint8_t* text_block, const uint8_t* end, BlockMasks& masks,
-                    uint64_t& inner) {
-    paint_non_ascii(text_block, end, masks, inner);
+  template <typename Pattern>
+  static void paint(const SplitTables& tables, const uint8_t* text_block, const uint8_t* end,
+                    BlockMasks& masks, uint64_t& inner) {
+    paint_non_ascii(tables.classes, text_block, end, masks, inner);
   }
 
-  static uint64_t cut(const uint8_t* block, uint64_t starts, const BlockMasks& masks) {
-    return cut_contractions(block, starts, masks.apostrophes);
+  template <bool any_case>
+  static Contractions contractions(const uint8_t* block, uint64_t apostrophes, const BlockMasks&) {
+    return find_contractions<any_case>(block, apostrophes);
   }
 
   static size_t write_positions(uint64_t bits, size_t position, size_t* out) {
@@ -53,9 +72,7 @@ struct Neon {
 
 }  // namespace
 
-size_t split_gpt2_neon(std::string_view text, size_t begin, size_t* ends, size_t max_pieces) {
-  return split_blocks<Neon, Gpt2Blocks>(text, begin, ends, max_pieces);
-}
+SplitBatch split_batch_neon(SplitKind kind) { return split_batch_of<Neon>(kind); }
 
 }  // namespace weft
 

@@ -1,55 +1,19 @@
-// The patterns of the known families of tokenizers, by the text of their regular expressions.
-//
-// A pattern means what its container's engine makes of it: tokenizer.json is read by Oniguruma,
-// rank files by fancy-regex, and `\p{N}{1,3}+` is `(?:\p{N}{1,3})+` in the first and possessive in
-// the second. `\p{..}` and `\s` are those of UnicodeVersion.
+// Makes the pattern of a known family of tokenizers.
 #pragma once
 
 #include <memory>
 
+#include "tokenizer/split/simd.h"
+#include "tokenizer/split/split_kind.h"
 #include "tokenizer/split/split_pattern.h"
 #include "tokenizer/unicode/unicode_version.h"
 
 namespace weft {
 
-enum class SplitKind {
-  // 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-  // (Hugging Face's ByteLevel with use_regex, and tiktoken's r50k and p50k)
-  kGpt2,
-  // ` ?[^(\s|[.,!?…。，、।۔،])]+`, where text between matches is a piece, too
-  kBloom,
-  // '(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|
-  // \s++$|\s*[\r\n]|\s+(?!\S)|\s   in a rank file
-  kCl100k,
-  // The same text in a tokenizer.json: numbers of any length are one piece.
-  kCl100kOniguruma,
-  // (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|
-  // \s*[\r\n]+|\s+(?!\S)|\s+   (GLM-4's, too)
-  kLlama3,
-  // kLlama3 with \p{N} in place of \p{N}{1,3}
-  kQwen2,
-  // kQwen2 with [\p{L}\p{M}]+ in place of \p{L}+, and [^\s\p{L}\p{M}\p{N}]+
-  kQwen35,
-  // [^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|
-  // 'm|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|
-  // 't|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
-  // (also MiniMax's, which removes what lies between matches: nothing does)
-  kO200k,
-  // kO200k without contractions, with \p{N} in place of \p{N}{1,3}
-  kTekken,
-  // Three Splits, one after the other: \p{N}{1,3}, then [一-龥぀-ゟ゠-ヿ]+, then
-  // [!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|
-  //  ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
-  kDeepSeekV3,
-  // Digits(individual_digits=true), then ByteLevel with GPT-2's pattern (SmolLM's, too)
-  kStarCoder,
-  // Punctuation(Contiguous), ByteLevel with GPT-2's pattern, Digits, Split [0-9][0-9][0-9]
-  kFalcon,
-};
-
-// One pattern for all threads. Throws std::runtime_error for a kind that is not there yet, and for
-// a version other than 16.0 with a kind other than kGpt2.
-std::shared_ptr<const SplitPattern> make_split_pattern(
-    SplitKind kind, UnicodeVersion version = UnicodeVersion::k16);
+// One pattern for all threads. `\p{..}` and `\s` are those of `version`, of which only kGpt2 has
+// more than one: std::invalid_argument for others. This processor must have the instructions.
+std::shared_ptr<const SplitPattern> make_split_pattern(SplitKind kind,
+                                                       UnicodeVersion version = UnicodeVersion::k16,
+                                                       Simd simd = chosen_simd());
 
 }  // namespace weft

@@ -1,17 +1,17 @@
-// The vector splitters of each pattern, which do what SplitPattern::split says; `max_pieces` must
-// be at least 64.
+// The vector splitters of patterns; `max_pieces` must be at least 64. They are null for kinds that
+// have none yet, which are split one piece at a time.
 #pragma once
 
-#include <cstddef>
-#include <string_view>
+#include "tokenizer/split/split_kind.h"
+#include "tokenizer/split/split_tables.h"
 
 namespace weft {
 
 #if defined(__x86_64__)
-size_t split_gpt2_avx2(std::string_view text, size_t begin, size_t* ends, size_t max_pieces);
-size_t split_gpt2_avx512(std::string_view text, size_t begin, size_t* ends, size_t max_pieces);
+SplitBatch split_batch_avx2(SplitKind kind);
+SplitBatch split_batch_avx512(SplitKind kind);
 #elif defined(__aarch64__)
-size_t split_gpt2_neon(std::string_view text, size_t begin, size_t* ends, size_t max_pieces);
+SplitBatch split_batch_neon(SplitKind kind);
 #endif
 
 }  // namespace weft

@@ -24,7 +24,7 @@ for option in --run --data-path --split --seq-length --seed --train-samples --tr
   --split-name --sample-range --iteration --global-batch-size --format; do
   expect 0 "$option" "$data" inspect samples --help
 done
-for version in -v --version; do expect 0 'Unicode 15.0' "$data" $version; done
+for version in -v --version; do expect 0 'Unicode 16.0' "$data" $version; done
 for words in -h help --help; do expect 0 'Usage: weft-data COMMAND' "$data" $words; done
 for words in 'merge -h' 'help merge' 'merge --output-prefix --help'; do expect 0 'Usage: weft-data merge [OPTIONS]' "$data" $words; done
 for words in 'inspect -h' 'help inspect'; do expect 0 'inspect document' "$data" $words; done

@@ -1,0 +1,21 @@
+// DeepSeek's pattern, V3 and later: three Splits, each of which sees only the pieces of the one
+// before.
+//
+//   \p{N}{1,3}
+//   [一-龥぀-ゟ゠-ヿ]+
+//   [!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|
+//    ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
+//
+// What the last does not match (control characters, unassigned code points) is a piece, too.
+#pragma once
+
+#include <cstdint>
+
+#include "tokenizer/split/pattern_text.h"
+
+namespace weft {
+
+// PieceEnd.
+const uint8_t* deepseek_piece_end(const PatternText& text, const uint8_t* p);
+
+}  // namespace weft
