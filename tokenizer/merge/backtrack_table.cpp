@@ -10,7 +10,6 @@
 namespace weft {
 namespace {
 
-constexpr uint32_t kNumBytes = 256;
 // Nodes of the tree must leave 8 bits for the byte.
 constexpr size_t kMaxNodes = 1 << 24;
 
@@ -30,11 +29,11 @@ std::optional<BacktrackTable> BacktrackTable::make(const MergeRules& rules) {
   size_t num_entry_bytes = 0;
   for (const std::string& entry : rules.entries) num_entry_bytes += entry.size();
   if (num_entry_bytes > kMaxNodes) return std::nullopt;
-  BacktrackTable table(kNumBytes + rules.merges.size(), num_entry_bytes);
+  BacktrackTable table(kNumByteTokens + rules.merges.size(), num_entry_bytes);
   table.add_tokens(rules);
 
   std::vector<Token> tokens(rules.merges.size());  // a byte has no path
-  std::iota(tokens.begin(), tokens.end(), kNumBytes);
+  std::iota(tokens.begin(), tokens.end(), kNumByteTokens);
   // Prefixes first: their nodes have the numbers of tokens.
   std::stable_sort(tokens.begin(), tokens.end(),
                    [&](Token a, Token b) { return table.lengths_[a] < table.lengths_[b]; });
@@ -45,13 +44,13 @@ std::optional<BacktrackTable> BacktrackTable::make(const MergeRules& rules) {
 
 void BacktrackTable::add_tokens(const MergeRules& rules) {
   std::vector<Token> token_of_id(rules.entries.size(), kNone);
-  for (Token byte = 0; byte < kNumBytes; ++byte) {
+  for (Token byte = 0; byte < kNumByteTokens; ++byte) {
     ids_[byte] = rules.table.byte_id(static_cast<uint8_t>(byte));
     if (ids_[byte] >= 0) token_of_id[ids_[byte]] = byte;
     halves_[byte] = {byte, byte};
     lengths_[byte] = 1;
   }
-  Token token = kNumBytes;
+  Token token = kNumByteTokens;
   for (const MergeRules::Merge& merge : rules.merges) {
     const Token left = token_of_id[merge.left], right = token_of_id[merge.right];
     pairs_.add(static_cast<int32_t>(left), static_cast<int32_t>(right),

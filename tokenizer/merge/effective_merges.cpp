@@ -8,7 +8,6 @@
 namespace weft {
 namespace {
 
-constexpr uint32_t kNumBytes = 256;
 constexpr uint32_t kNotMade = UINT32_MAX;
 
 // The tokens made so far: 0 to 255 are the bytes, 256 + k is the product of the k-th merge kept.
@@ -16,8 +15,8 @@ class MadeTokens {
  public:
   explicit MadeTokens(const MergeRules& rules)
       : token_of_id_(rules.entries.size(), kNotMade), pairs_(rules.merges.size()) {
-    halves_.reserve(kNumBytes + rules.merges.size());
-    for (uint32_t byte = 0; byte < kNumBytes; ++byte) {
+    halves_.reserve(kNumByteTokens + rules.merges.size());
+    for (uint32_t byte = 0; byte < kNumByteTokens; ++byte) {
       const int32_t id = rules.table.byte_id(static_cast<uint8_t>(byte));
       if (id != MergeTable::kNoByte) token_of_id_[static_cast<size_t>(id)] = byte;
       halves_.push_back({byte, byte});

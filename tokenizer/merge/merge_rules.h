@@ -9,6 +9,9 @@ namespace weft {
 
 class MergeTable;
 
+// The tokens of single bytes are the first of the tables made here.
+constexpr uint32_t kNumByteTokens = 256;
+
 // All of it belongs to the vocabulary, which must outlive it.
 struct MergeRules {
   struct Merge {

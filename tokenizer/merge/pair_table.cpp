@@ -7,11 +7,6 @@
 #include "tokenizer/merge/stable_pair.h"
 
 namespace weft {
-namespace {
-
-constexpr uint32_t kNumBytes = 256;
-
-}  // namespace
 
 // All rules with the same left token.
 template <typename Token>
@@ -22,7 +17,7 @@ struct PairTable<Token>::Row {
 
 template <typename Token>
 std::optional<PairTable<Token>> PairTable<Token>::make(const MergeRules& rules) {
-  if (kNumBytes + rules.merges.size() >= kNever) return std::nullopt;
+  if (kNumByteTokens + rules.merges.size() >= kNever) return std::nullopt;
   PairTable table;
   table.add_tokens(rules);
   return table;
@@ -30,10 +25,10 @@ std::optional<PairTable<Token>> PairTable<Token>::make(const MergeRules& rules) 
 
 template <typename Token>
 void PairTable<Token>::add_tokens(const MergeRules& rules) {
-  const size_t num_tokens = kNumBytes + rules.merges.size();
+  const size_t num_tokens = kNumByteTokens + rules.merges.size();
   std::vector<Token> token_of_id(rules.entries.size(), kNone);
   std::vector<Row> rows(num_tokens);
-  for (uint32_t byte = 0; byte < kNumBytes; ++byte) {
+  for (uint32_t byte = 0; byte < kNumByteTokens; ++byte) {
     ids_.push_back(rules.table.byte_id(static_cast<uint8_t>(byte)));
     num_bytes_.push_back(1);
     halves_.push_back({static_cast<Token>(byte), static_cast<Token>(byte)});
@@ -51,7 +46,7 @@ void PairTable<Token>::add_tokens(const MergeRules& rules) {
     rows[left].products.push_back(product);
   }
   place_rows(rows);
-  byte_pairs_.resize(kNumBytes * kNumBytes);
+  byte_pairs_.resize(kNumByteTokens * kNumByteTokens);
   for (uint32_t pair = 0; pair < byte_pairs_.size(); ++pair) {
     const auto left = static_cast<uint8_t>(pair >> 8), right = static_cast<uint8_t>(pair);
     byte_pairs_[pair] = rules.table.may_touch(left, right) ? find(left, right) : kNever;

@@ -13,14 +13,14 @@ namespace weft {
 
 namespace {
 
-using Json = nlohmann::json;
+using SortedJson = nlohmann::json;
 
-std::vector<std::string> texts_of(const Json& line, const char* one, const char* several) {
+std::vector<std::string> texts_of(const SortedJson& line, const char* one, const char* several) {
   if (line.contains(one)) return {line.at(one).get<std::string>()};
   return line.at(several).get<std::vector<std::string>>();
 }
 
-TaskExample example_of(const Json& line) {
+TaskExample example_of(const SortedJson& line) {
   std::vector<std::string> contexts = texts_of(line, "context", "contexts");
   std::vector<std::string> endings = texts_of(line, "ending", "endings");
   const size_t num_choices = std::max(contexts.size(), endings.size());
@@ -82,7 +82,7 @@ Task read_task(const std::filesystem::path& file, std::optional<int64_t> limit) 
     ++number;
     if (limit && static_cast<int64_t>(task.examples.size()) == *limit) break;
     try {
-      task.examples.push_back(example_of(Json::parse(line)));
+      task.examples.push_back(example_of(SortedJson::parse(line)));
     } catch (const std::exception& error) {
       throw std::runtime_error(
           file.string() + ":" + std::to_string(number) +
