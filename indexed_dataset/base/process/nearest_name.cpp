@@ -22,16 +22,45 @@ size_t edit_distance(const std::string& a, const std::string& b) {
   return row[b.size()];
 }
 
+std::vector<std::string> words_of_name(const std::string& name) {
+  std::vector<std::string> words(1);
+  for (const char c : name) {
+    if (c == '-')
+      words.emplace_back();
+    else
+      words.back() += c;
+  }
+  return words;
+}
+
+// Two wrong letters, or a third of a long word, are a slip. In a short word, such as fp8, one letter
+// makes another word.
+bool may_be_a_slip(const std::string& word, const std::string& candidate) {
+  const size_t size = std::max(word.size(), candidate.size());
+  return edit_distance(word, candidate) <= (size <= 3 ? 0 : std::max<size_t>(2, size / 3));
+}
+
+// --window-size is no slip for --hidden-size, though their letters are similar.
+bool may_be_meant(const std::string& name, const std::string& candidate) {
+  const std::vector<std::string> words = words_of_name(name), others = words_of_name(candidate);
+  if (words.size() == others.size())
+    return std::equal(words.begin(), words.end(), others.begin(), may_be_a_slip);
+  const auto without_dashes = [](std::string text) {
+    std::erase(text, '-');
+    return text;
+  };
+  return without_dashes(name) == without_dashes(candidate);
+}
+
 }  // namespace
 
 std::string nearest_name(std::string name, const std::vector<std::string>& names) {
   std::replace(name.begin(), name.end(), '_', '-');
-  // With more than a third of its letters wrong (at least two), another name is meant.
-  size_t best = std::max<size_t>(2, name.size() / 3) + 1;
+  size_t best = name.size() + 1;
   std::string nearest;
   for (const std::string& candidate : names) {
     const size_t distance = edit_distance(name, candidate);
-    if (distance >= best) continue;
+    if (distance >= best || !may_be_meant(name, candidate)) continue;
     best = distance;
     nearest = candidate;
   }

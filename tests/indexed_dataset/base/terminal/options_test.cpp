@@ -22,6 +22,11 @@ TEST(Options, NearestNameIsFoundOnlyWhenNear) {
   EXPECT_EQ(nearest_name("--wrokers", names), "--workers");
   EXPECT_EQ(nearest_name("--output_prefix", names), "--output-prefix");
   EXPECT_EQ(nearest_name("--banana", names), "");
+  // Another word is another option, however near its letters are.
+  EXPECT_EQ(nearest_name("--output-profile", names), "");
+  EXPECT_EQ(nearest_name("--more-workers", names), "");
+  EXPECT_EQ(nearest_name("--outputprefix", names), "--output-prefix");
+  EXPECT_EQ(nearest_name("--fp4-format", {"--fp8-format"}), "");
 }
 
 }  // namespace
