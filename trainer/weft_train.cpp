@@ -12,8 +12,10 @@
 #include "indexed_dataset/base/process/test_hooks.h"
 #include "indexed_dataset/base/storage/bus_error.h"
 #include "kernels/backend.h"
+#include "trainer/command_line/argument_file.h"
 #include "trainer/command_line/command_line.h"
 #include "trainer/loop/train_loop.h"
+#include "trainer/plan/derived_options.h"
 #include "trainer/plan/dry_run.h"
 #include "trainer/plan/limits.h"
 #include "trainer/plan/measure_devices.h"
@@ -87,6 +89,14 @@ weft::ExitCode run(weft::ParsedArguments& parsed, weft::HostGroup& ranks,
     weft::measure_devices(config, ranks, stdout);
     return weft::ExitCode::kDone;
   }
+  if (!parsed.stopped_early) {
+    try {
+      weft::resolve_train_epochs(config);
+      if (parsed.mock_data && !config.dry_run) weft::make_mock_data(config);
+    } catch (const std::invalid_argument& error) {
+      parsed.problems.emplace_back(error.what());
+    }
+  }
   weft::add_problems(parsed, weft::problems_of(config));
   if (print_problems(parsed.problems, ranks)) return weft::ExitCode::kUsage;
   if (!config.global_batch_size) {
@@ -122,7 +132,13 @@ int main(int argc, char** argv) {
   const auto process_start = weft::RunStart::Clock::now();
   std::unique_ptr<weft::HostGroup> ranks;
   try {
-    weft::ParsedArguments parsed = weft::parse_arguments({argv + 1, argv + argc});
+    std::vector<std::string> arguments = weft::with_argument_files({argv + 1, argv + argc});
+    weft::ParsedArguments parsed = weft::parse_arguments(arguments);
+    if (parsed.config.use_checkpoint_args && !parsed.help) {
+      const std::vector<std::string> shape = weft::arguments_of_checkpoint(parsed.config);
+      arguments.insert(arguments.end(), shape.begin(), shape.end());
+      parsed = weft::parse_arguments(arguments);
+    }
     if (parsed.help) {
       std::fputs(parsed.help->c_str(), stdout);
       return static_cast<int>(weft::ExitCode::kDone);

@@ -151,7 +151,6 @@ void OrderOptions::check_batch_sizes(OptionSet& options) const {
        .rampup_batch_size = order_.rampup_batch_size,
        .step_batch_size_schedule = order_.step_batch_size_schedule,
        .sequence_length = *seq_length_,
-       .has_train_samples = order_.train_samples.has_value(),
        .micro_batch_size = micro_batch_size_,
        .data_parallel_size = order_.data_parallel_size}))
     options.problem(problem);

@@ -37,6 +37,8 @@ RunSegment segment_from(const Json& manifest) {
   segment.resumed_valid_samples = json_integer_at(manifest, "resumed_valid_samples");
   manifest.at("makes_up_evaluation").get_to(segment.makes_up_evaluation);
   segment.num_iterations = json_integer_at(manifest, "num_iterations");
+  if (manifest.contains("untrained_iterations"))
+    manifest["untrained_iterations"].get_to(segment.untrained_iterations);
   // Datasets are told in the order of the blends.
   for (const Json& dataset : manifest.at("datasets"))
     segment.datasets.push_back(dataset_identity_from_json(dataset));

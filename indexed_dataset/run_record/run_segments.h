@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "indexed_dataset/format/soundness/dataset_identity.h"
@@ -41,6 +42,8 @@ struct RunSegment {
   // The datasets that were read, in the order of SplitBlends::prefixes(); a file that holds
   // arguments only does not tell.
   std::vector<DatasetIdentity> datasets;
+  // Iterations whose samples were consumed without training, first and last of each range.
+  std::vector<std::pair<int64_t, int64_t>> untrained_iterations = {};
   // The number of iterations of the whole run, if the file tells it. A run that goes on with a
   // smaller batch size takes more samples than its arguments ask for, as long as the index has
   // them.

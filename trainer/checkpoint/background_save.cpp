@@ -88,11 +88,9 @@ bool BackgroundSave::advance() {
     stage_ = Stage::kCommitting;
     if (ranks_.rank() != 0) return false;
     start_worker([this, of_ranks = std::move(of_ranks)] {
+      const std::optional<int64_t> previous = latest_iteration(options_.dir);
       commit_checkpoint(options_.dir, info_, of_ranks);
-      if (options_.keep_last) {
-        remove_old_checkpoints(options_.dir, iteration(), *options_.keep_last, options_.keep_every,
-                               complete_);
-      }
+      remove_after_save(options_.dir, iteration(), previous, options_.retention, complete_);
     });
     return false;
   }

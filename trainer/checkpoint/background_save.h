@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "kernels/backend.h"
+#include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/checkpoint_info.h"
 #include "trainer/ranks/host_group.h"
 #include "trainer/step/training_state.h"
@@ -34,7 +35,7 @@ namespace weft {
 
 struct BackgroundSaveOptions {
   std::filesystem::path dir;
-  std::optional<int64_t> keep_last, keep_every;  // remove_old_checkpoints()
+  Retention retention;
 };
 
 // Returns the size of the snapshot of `tensors`.

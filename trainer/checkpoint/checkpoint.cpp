@@ -143,6 +143,17 @@ void save_checkpoint(const fs::path& dir, const CheckpointInfo& info,
   save_checkpoint(dir, info, tensors, lone.staging, *create_lone_host_group());
 }
 
+namespace {
+
+// A kill underway leaves a folder that remove_leftovers() knows.
+void remove_checkpoint(const fs::path& dir, int64_t iteration) {
+  const fs::path removed = part_folder(dir, iteration);
+  commit_rename(checkpoint_folder(dir, iteration), removed);
+  fs::remove_all(removed);
+}
+
+}  // namespace
+
 void remove_old_checkpoints(const fs::path& dir, int64_t iteration, int64_t keep_last,
                             std::optional<int64_t> keep_every, std::set<int64_t>& complete) {
   const auto completeness_of = [&](int64_t stored) {
@@ -166,12 +177,18 @@ void remove_old_checkpoints(const fs::path& dir, int64_t iteration, int64_t keep
       continue;
     }
     if (is_multiple) continue;
-    // A kill underway leaves a folder that remove_leftovers() knows.
     complete.erase(stored);
-    const fs::path removed = part_folder(dir, stored);
-    commit_rename(folder, removed);
-    fs::remove_all(removed);
+    remove_checkpoint(dir, stored);
   }
+}
+
+void remove_after_save(const fs::path& dir, int64_t iteration, std::optional<int64_t> previous,
+                       const Retention& retention, std::set<int64_t>& complete) {
+  if (retention.keep_last)
+    remove_old_checkpoints(dir, iteration, *retention.keep_last, retention.keep_every, complete);
+  if (!retention.retain_interval || !previous || *previous < 1 || *previous >= iteration) return;
+  const bool is_ours = fs::exists(manifest_path(checkpoint_folder(dir, *previous)));
+  if (*previous % *retention.retain_interval != 0 && is_ours) remove_checkpoint(dir, *previous);
 }
 
 CheckpointInfo read_checkpoint_info(const fs::path& dir, int64_t iteration) {

@@ -76,6 +76,15 @@ void abandon_rank_file(const std::filesystem::path& dir, int64_t iteration, Host
 // found complete, so that the files of all ranks are opened once and not at each save.
 void remove_old_checkpoints(const std::filesystem::path& dir, int64_t iteration, int64_t keep_last,
                             std::optional<int64_t> keep_every, std::set<int64_t>& complete);
+// The older checkpoints that a save removes: those of remove_old_checkpoints(), or, as Megatron
+// with --save-retain-interval, the one before unless its iteration is a multiple of that.
+struct Retention {
+  std::optional<int64_t> keep_last, keep_every, retain_interval;
+};
+// The first rank calls it after a save; `previous` is what the tracker named before that.
+void remove_after_save(const std::filesystem::path& dir, int64_t iteration,
+                       std::optional<int64_t> previous, const Retention& retention,
+                       std::set<int64_t>& complete);
 
 // Reads the manifest alone. Throws std::runtime_error if it is absent or no manifest,
 // ChecksumMismatch if it is damaged.

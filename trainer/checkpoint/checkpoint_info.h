@@ -16,10 +16,12 @@ struct CheckpointInfo {
   int64_t consumed_valid_samples = 0;
   // The run's learning-rate schedule in samples. A run that loads the checkpoint compares it with
   // its own [Megatron-LM optimizer_param_scheduler.py].
-  double max_lr = 0, min_lr = 0;
+  double max_lr = 0, min_lr = 0, init_lr = 0;
   double lr_warmup_samples = 0;  // --lr-warmup-fraction need not give a whole number
   int64_t lr_decay_samples = 0;
-  std::string lr_decay_style;
+  std::string lr_decay_style, lr_wsd_decay_style = "exponential";
+  int64_t lr_wsd_decay_samples = 0;
+  std::optional<double> decoupled_max_lr, decoupled_min_lr;
   std::optional<int64_t> lr_decay_tokens, lr_warmup_tokens;
   bool lr_tokens_as_deepspeed = false;
   int64_t lr_samples = 0, lr_tokens = 0, lr_warmup_end_tokens = 0;  // LrPosition's

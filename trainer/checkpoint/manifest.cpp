@@ -48,7 +48,8 @@ std::string dump(const Json& json, int indent) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);
 }
 
-Json number_or_null(const std::optional<int64_t>& number) {
+template <typename Number>
+Json number_or_null(const std::optional<Number>& number) {
   return number ? Json(*number) : Json();
 }
 
@@ -94,9 +95,14 @@ Json info_to_json(const CheckpointInfo& info) {
                {"lr_scheduler",
                 {{"max_lr", info.max_lr},
                  {"min_lr", info.min_lr},
+                 {"init_lr", info.init_lr},
+                 {"decoupled_max_lr", number_or_null(info.decoupled_max_lr)},
+                 {"decoupled_min_lr", number_or_null(info.decoupled_min_lr)},
                  {"warmup_samples", info.lr_warmup_samples},
                  {"decay_samples", info.lr_decay_samples},
                  {"decay_style", info.lr_decay_style},
+                 {"wsd_decay_samples", info.lr_wsd_decay_samples},
+                 {"wsd_decay_style", info.lr_wsd_decay_style},
                  {"decay_tokens", number_or_null(info.lr_decay_tokens)},
                  {"warmup_tokens", number_or_null(info.lr_warmup_tokens)},
                  {"tokens_as_deepspeed", info.lr_tokens_as_deepspeed},
@@ -146,8 +152,11 @@ void check_numbers(const CheckpointInfo& info) {
               is_count(state->amax_history_len),
           "the state of the fp8 scales is out of range");
   }
-  check(is_rate(info.max_lr) && is_rate(info.min_lr), "a learning rate is out of range");
-  check(is_rate(info.lr_warmup_samples) && is_count(info.lr_decay_samples),
+  for (const double rate : {info.max_lr, info.min_lr, info.init_lr,
+                            info.decoupled_max_lr.value_or(0), info.decoupled_min_lr.value_or(0)})
+    check(is_rate(rate), "a learning rate is out of range");
+  check(is_rate(info.lr_warmup_samples) && is_count(info.lr_decay_samples) &&
+            is_count(info.lr_wsd_decay_samples),
         "the length of the learning-rate schedule is out of range");
 }
 
@@ -168,6 +177,17 @@ CheckpointInfo info_from_json(const Json& json) {
   schedule.at("warmup_samples").get_to(info.lr_warmup_samples);
   info.lr_decay_samples = json_integer_at(schedule, "decay_samples");
   schedule.at("decay_style").get_to(info.lr_decay_style);
+  // Checkpoints from before these have none of them.
+  const auto rate_at = [&schedule](const char* name) {
+    const auto found = schedule.find(name);
+    return found == schedule.end() || found->is_null() ? std::optional<double>()
+                                                       : std::optional(found->get<double>());
+  };
+  info.init_lr = rate_at("init_lr").value_or(0);
+  info.decoupled_max_lr = rate_at("decoupled_max_lr");
+  info.decoupled_min_lr = rate_at("decoupled_min_lr");
+  info.lr_wsd_decay_samples = find_json_integer(schedule, "wsd_decay_samples").value_or(0);
+  info.lr_wsd_decay_style = schedule.value("wsd_decay_style", info.lr_wsd_decay_style);
   info.lr_samples = json_integer_at(schedule, "num_samples");
   info.lr_tokens = json_integer_at(schedule, "num_tokens");
   info.lr_warmup_end_tokens = json_integer_at(schedule, "warmup_end_tokens");

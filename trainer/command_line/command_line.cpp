@@ -7,13 +7,14 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <type_traits>
 
-#include "indexed_dataset/base/process/nearest_name.h"
 #include "indexed_dataset/base/terminal/option_set.h"
 #include "trainer/command_line/deepspeed_config.h"
 #include "trainer/command_line/megatron_flags.h"
 #include "trainer/command_line/options.h"
+#include "trainer/command_line/unknown_flags.h"
 
 namespace weft {
 
@@ -58,6 +59,12 @@ std::string parse_name(const std::string& text, Enum& value,
 std::string parse(const std::string& text, LrDecayStyle& value) {
   return parse_name(text, value, kLrDecayStyles);
 }
+std::string parse(const std::string& text, WsdDecayStyle& value) {
+  return parse_name(text, value, kWsdDecayStyles);
+}
+std::string parse(const std::string& text, WeightDecayStyle& value) {
+  return parse_name(text, value, kWeightDecayStyles);
+}
 std::string parse(const std::string& text, LogFormat& value) {
   return parse_name(text, value, kLogFormats);
 }
@@ -75,19 +82,68 @@ struct IsVector : std::false_type {};
 template <typename T>
 struct IsVector<std::vector<T>> : std::true_type {};
 
+// The options that nearly every run has; --help-all shows the others, too.
+bool is_usual(const std::string& name) {
+  static constexpr std::string_view kUsual[] = {"num-layers",
+                                                "hidden-size",
+                                                "ffn-hidden-size",
+                                                "num-attention-heads",
+                                                "group-query-attention",
+                                                "num-query-groups",
+                                                "seq-length",
+                                                "max-position-embeddings",
+                                                "normalization",
+                                                "swiglu",
+                                                "position-embedding-type",
+                                                "untie-embeddings-and-output-weights",
+                                                "disable-bias-linear",
+                                                "micro-batch-size",
+                                                "global-batch-size",
+                                                "train-iters",
+                                                "train-samples",
+                                                "eval-iters",
+                                                "eval-interval",
+                                                "lr",
+                                                "min-lr",
+                                                "lr-decay-style",
+                                                "lr-warmup-fraction",
+                                                "weight-decay",
+                                                "clip-grad",
+                                                "seed",
+                                                "bf16",
+                                                "device",
+                                                "tensor-model-parallel-size",
+                                                "pipeline-model-parallel-size",
+                                                "sequence-parallel",
+                                                "use-distributed-optimizer",
+                                                "recompute-granularity",
+                                                "data-path",
+                                                "split",
+                                                "vocab-size",
+                                                "save",
+                                                "save-interval",
+                                                "load",
+                                                "log-interval",
+                                                "tensorboard-dir",
+                                                "dry-run"};
+  return std::ranges::find(kUsual, name) != std::end(kUsual);
+}
+
 // Declares every option to CLI11. Values arrive as text and are parsed here, so that all bad values
 // are reported together.
 class Declare {
  public:
-  Declare(CLI::App& app, ParsedArguments& parsed, std::vector<std::string>& flags)
-      : app_(app), parsed_(parsed), flags_(flags) {}
+  // With `shows_all` the help lists every option, else the usual ones.
+  Declare(CLI::App& app, ParsedArguments& parsed, std::vector<std::string>& flags, bool shows_all)
+      : app_(app), parsed_(parsed), flags_(flags), shows_all_(shows_all) {}
 
-  void group(const char* name) { group_ = name; }
+  void group(const char* name) { group_name_ = name; }
 
   template <typename T>
   void operator()(const std::string& name, T& value, ChangeEffect, const std::string& help) {
     const std::string flag = "--" + name;
     flags_.push_back(flag);
+    group_ = shows_all_ || is_usual(name) ? group_name_ : "";
     if constexpr (std::is_same_v<T, bool>) {
       app_.add_flag(spellings(flag), value, help)->group(group_);
     } else if constexpr (IsVector<T>::value) {
@@ -120,11 +176,19 @@ class Declare {
  private:
   // Returns the flag with its other name in a Megatron, if it has one.
   static std::string spellings(const std::string& flag) {
-    if (flag == "--no-log-learning-rate-to-tensorboard")
-      return flag + ",--no-log-learnig-rate-to-tensorboard";
-    if (flag == "--optimizer-offload") return flag + ",--optimizer-cpu-offload";
-    if (flag == "--layernorm-epsilon") return flag + ",--norm-epsilon";
-    if (flag == "--recompute-num-layers") return flag + ",--checkpoint-num-layers";
+    static constexpr std::pair<const char*, const char*> kOthers[] = {
+        {"--no-log-learning-rate-to-tensorboard", "--no-log-learnig-rate-to-tensorboard"},
+        {"--optimizer-offload", "--optimizer-cpu-offload"},
+        {"--layernorm-epsilon", "--norm-epsilon"},
+        {"--recompute-num-layers", "--checkpoint-num-layers"},
+        {"--override-lr-scheduler", "--override-opt_param-scheduler"},
+        {"--use-checkpoint-lr-scheduler", "--use-checkpoint-opt_param-scheduler"},
+        {"--check-weights-interval", "--check-weight-hash-across-dp-replicas-interval"},
+        {"--eod-token-id", "--null-tokenizer-eod-id"},
+    };
+    for (const auto& [ours, theirs] : kOthers) {
+      if (flag == ours) return flag + "," + theirs;
+    }
     return flag;
   }
   void report(const std::string& flag, const std::string& text, const std::string& what) {
@@ -159,7 +223,8 @@ class Declare {
   CLI::App& app_;
   ParsedArguments& parsed_;
   std::vector<std::string>& flags_;
-  std::string group_;
+  const bool shows_all_;
+  std::string group_name_, group_;  // that of the table, and that of the help; "" is not shown
 };
 
 bool is_one_of(std::string_view value, std::string_view choices) {
@@ -208,34 +273,42 @@ void strip_stray_quotes(std::string& text) {
   }
 }
 
-void report_unknown(const std::vector<std::string>& extras, const std::vector<std::string>& flags,
-                    std::vector<std::string>& problems) {
-  for (size_t i = 0; i < extras.size(); ++i) {
-    const std::string flag = extras[i].substr(0, extras[i].find('='));
-    if (!flag.starts_with("-")) {
-      // The value of an unknown flag is not a problem of its own.
-      const bool is_value = i > 0 && extras[i - 1].starts_with("-");
-      if (!is_value)
-        problems.push_back(fmt::format("{}: every argument belongs to a --flag", flag));
-      continue;
+constexpr const char* kExample =
+    "Trains a GPT on Megatron datasets.\n\n"
+    "  weft-train --num-layers 12 --hidden-size 768 --num-attention-heads 12\n"
+    "    --seq-length 1024 --max-position-embeddings 1024 --micro-batch-size 8\n"
+    "    --global-batch-size 64 --train-iters 1000 --lr 6e-4 --bf16\n"
+    "    --data-path my_text_document --save checkpoints --save-interval 100\n"
+    "    --load checkpoints\n\n"
+    "With --dry-run it says what the run would be and need, and ends.";
+
+// Breaks lines at the width of the terminal, $COLUMNS or 100, behind the column of the help texts.
+std::string wrapped(const std::string& text) {
+  constexpr size_t kHelpColumn = 30;
+  size_t width = 100;
+  if (const char* columns = std::getenv("COLUMNS"))
+    width = static_cast<size_t>(std::clamp<int64_t>(parse_int64(columns).value_or(100), 60, 500));
+  std::string result;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    std::string line = text.substr(begin, end - begin);
+    begin = end + 1;
+    while (line.size() > width) {
+      const size_t blank = line.rfind(' ', width);
+      if (blank == std::string::npos || blank <= kHelpColumn) break;
+      result += line.substr(0, blank) + "\n";
+      line = std::string(kHelpColumn, ' ') + line.substr(blank + 1);
     }
-    const std::string_view ours = megatron_name_of(flag);
-    if (!ours.empty()) {
-      problems.push_back(fmt::format("unknown flag {}: Megatron's name for it is {}", flag, ours));
-      continue;
-    }
-    const std::string nearest = nearest_name(flag, flags);
-    problems.push_back(nearest.empty()
-                           ? fmt::format("unknown flag {}; --help lists all", flag)
-                           : fmt::format("unknown flag {}: did you mean {}?", flag, nearest));
+    result += line + "\n";
   }
+  return result;
 }
 
 // The text tells the number of CUDA devices, or why there are none: scripts choose a model by it.
 std::string version_text() {
   std::string why;
   const int devices = num_cuda_devices(&why);
-  return fmt::format("weft-train {}\nCUDA devices: {}{}\n", WEFT_VERSION, devices,
+  return fmt::format("weft-train {} ({})\nCUDA devices: {}{}\n", WEFT_VERSION, WEFT_BUILD, devices,
                      devices == 0 ? " (" + why + ")" : "");
 }
 
@@ -243,20 +316,21 @@ std::string version_text() {
 
 ParsedArguments parse_arguments(std::vector<std::string> arguments) {
   ParsedArguments parsed;
-  CLI::App app(
-      "Trains a GPT on Megatron datasets.\n\n"
-      "  weft-train --num-layers 12 --hidden-size 768 --num-attention-heads 12 --seq-length 1024\n"
-      "    --max-position-embeddings 1024 --micro-batch-size 8 --global-batch-size 64 --train-iters 1000 --lr 6e-4\n"
-      "    --bf16 --data-path my_text_document --save checkpoints --save-interval 100 --load checkpoints",
-      "weft-train");
+  CLI::App app(kExample, "weft-train");
   app.allow_extras();
   app.option_defaults()->always_capture_default(false);
-  app.set_help_flag("-h,--help", "print this and exit");
+  app.set_help_flag("-h,--help", "print the usual options and exit");
+  app.set_help_all_flag("--help-all", "print all options and exit");
+  const bool shows_all = std::ranges::count(arguments, "--help-all") > 0;
+  app.add_option("--args", "a file of flags, or a run_manifest.json, that stand before all others");
   bool version = false;
   app.add_flag("--version", version, "print the version and the CUDA devices, and exit");
-  std::vector<std::string> flags{"-h", "--help", "--version"};
-  Declare declare(app, parsed, flags);
+  std::vector<std::string> flags{"-h", "--help", "--help-all", "--args", "--version"};
+  Declare declare(app, parsed, flags, shows_all);
   visit_options(parsed.config, declare);
+  app.add_flag("--mock-data", parsed.mock_data, "train on made-up documents, to try a shape")
+      ->group("Data");
+  flags.emplace_back("--mock-data");
   // --eval-only is Megatron-DeepSpeed's word for --skip-train.
   app.add_flag("--eval-only", parsed.config.skip_train)->group("");
   for (const KnownFlag& known : flags_without_effect())
@@ -264,22 +338,36 @@ ParsedArguments parse_arguments(std::vector<std::string> arguments) {
   for (const KnownFlag& known : flags_not_supported())
     declare_known_flag(app, known, false, parsed);
 
+  const size_t num_arguments = arguments.size();
   for (std::string& argument : arguments) strip_stray_quotes(argument);
   std::reverse(arguments.begin(), arguments.end());  // CLI11 takes a vector back to front
   try {
     app.parse(std::move(arguments));
   } catch (const CLI::CallForHelp&) {
-    parsed.help = app.help();
+    parsed.help = wrapped(app.help());
+    return parsed;
+  } catch (const CLI::CallForAllHelp&) {
+    parsed.help = wrapped(app.help());
     return parsed;
   } catch (const CLI::ParseError& error) {
     parsed.problems.emplace_back(error.what());
     parsed.stopped_early = true;
   }
   if (version) parsed.help = version_text();
+  if (num_arguments == 0) {
+    parsed.problems.emplace_back(
+        "no arguments are given; --help shows the usual ones, and this is a run:\n\n" +
+        std::string(kExample).substr(std::string(kExample).find("  weft-train")));
+    parsed.stopped_early = true;
+  }
   const auto is_given = [&app](const std::string& flag) { return app.count(flag) > 0; };
   apply_deepspeed_config(parsed.config, is_given, parsed.problems, parsed.notes);
   load_curriculum_metrics(parsed.config, parsed.problems);
-  report_unknown(app.remaining(), flags, parsed.problems);
+  if (parsed.mock_data && !parsed.config.paths.empty())
+    parsed.problems.emplace_back("--mock-data and --data-path exclude each other");
+  const UnknownFlags unknown = unknown_flags(app.remaining(), flags);
+  parsed.problems.insert(parsed.problems.end(), unknown.problems.begin(), unknown.problems.end());
+  if (unknown.are_slips) parsed.stopped_early = true;
   return parsed;
 }
 

@@ -14,9 +14,12 @@ struct ParsedArguments {
   // Problems of the command line itself: unknown flags, values that are not numbers, ...
   std::vector<std::string> problems;
   std::vector<std::string> unread_flags;  // whose values are among the problems
-  bool stopped_early = false;             // what follows a problem was not read at all
-  std::vector<std::string> notes;         // accepted flags that have no effect, with the reason
-  std::optional<std::string> help;        // the text to print if --help or --version was asked for
+  // The command line has a slip, such as an unknown flag: what the configuration lacks may follow
+  // from it, and is not told.
+  bool stopped_early = false;
+  std::vector<std::string> notes;   // accepted flags that have no effect, with the reason
+  std::optional<std::string> help;  // the text to print if --help or --version was asked for
+  bool mock_data = false;           // --mock-data: the dataset is made up (plan/derived_options.h)
 };
 
 // Reads a command line (without the program's name). Never throws for what a user may type.

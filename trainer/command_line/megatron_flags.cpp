@@ -1,7 +1,5 @@
 #include "trainer/command_line/megatron_flags.h"
 
-#include <utility>
-
 namespace weft {
 
 std::span<const KnownFlag> flags_without_effect() {
@@ -10,6 +8,23 @@ std::span<const KnownFlag> flags_without_effect() {
   static constexpr std::string_view kScaledInit =
       "proj and fc2 always begin smaller, by sqrt(2 * num-layers)";
   static constexpr std::string_view kAlways = "always on here";
+  static constexpr std::string_view kTokenized =
+      "the dataset is tokenized already; its manifest, --vocab-file or --vocab-size says how many "
+      "tokens there are";
+  static constexpr std::string_view kOneFormat =
+      "checkpoints are safetensors in pieces, which every topology reads; all ranks write and read "
+      "their own pieces";
+  static constexpr std::string_view kManifest =
+      "a checkpoint that lacks a tensor, or has another shape, is refused, and its manifest has "
+      "checksums";
+  static constexpr std::string_view kExperts = "there are no experts";
+  static constexpr std::string_view kGraphs =
+      "kernels are enqueued one by one, ahead of the device; the results are the same";
+  static constexpr std::string_view kLogging = "metrics.jsonl and event files can be uploaded";
+  static constexpr std::string_view kTimes =
+      "metrics.jsonl has the times of every step, and a rank that hangs is named";
+  static constexpr std::string_view kSpeedAlone =
+      "it changes the order of work, and no number: leave it to Weft";
   static constexpr KnownFlag kFlags[] = {
       {"--use-mcore-models", 0, "there is one model here"},
       {"--use-legacy-models", 0, "there is one model here"},
@@ -39,8 +54,10 @@ std::span<const KnownFlag> flags_without_effect() {
       {"--no-load-rng", 0, "random numbers are counters, there is no state to load"},
       {"--deepspeed-activation-checkpointing", 0, "--checkpoint-activations needs no DeepSpeed"},
       {"--exit-signal-handler", 0, kAlways},
-      {"--tokenizer-type", 1, "the dataset is tokenized already; the vocabulary is only counted",
-       "GPT2BPETokenizer"},
+      {"--tokenizer-model", 1, kTokenized},
+      {"--tokenizer-name-or-path", 1, kTokenized},
+      {"--tiktoken-pattern", 1, kTokenized},
+      {"--no-use-tokenizer-model-from-checkpoint-args", 0, kTokenized},
       {"--data-impl", 1, "datasets are always memory maps", "mmap|infer"},
       {"--mmap-warmup", 0, "datasets are always memory maps"},
       {"--dataloader-fast-cache-load", 0,
@@ -65,23 +82,91 @@ std::span<const KnownFlag> flags_without_effect() {
       {"--sync-tp-duplicated-parameters", 0, "tensor-parallel copies cannot drift here"},
       {"--overlap-grad-reduce", 0, "gradients are always reduced in buckets while backward runs"},
       {"--overlap-param-gather", 0, "parameters are always gathered while the next forward begins"},
-      {"--ckpt-format", 1, "checkpoints are safetensors"},
+      {"--ckpt-format", 1,
+       "what is written is Weft's: iter_ folders of safetensors with a manifest, which Megatron does not "
+       "read; weft-model export makes a Hugging Face folder of one"},
+      {"--use-dist-ckpt", 0, kOneFormat},
+      {"--auto-detect-ckpt-format", 0, kOneFormat},
+      {"--dist-ckpt-format", 1, kOneFormat},
+      {"--ckpt-fully-parallel-save", 0, kOneFormat},
+      {"--ckpt-fully-parallel-load", 0, kOneFormat},
+      {"--no-ckpt-fully-parallel-save", 0, kOneFormat},
+      {"--ckpt-assume-constant-structure", 0, kOneFormat},
+      {"--dist-ckpt-optim-fully-reshardable", 0, kOneFormat},
+      {"--distrib-optim-fully-reshardable-mem-efficient", 0, kOneFormat},
+      {"--dist-ckpt-strictness", 1, kManifest},
+      {"--verify-integrity", 0, kManifest},
+      {"--use-persistent-ckpt-worker", 0,
+       "--async-save writes from a thread, there is no worker process"},
+      {"--async-strategy", 1, "--async-save writes from a thread, there is no worker process"},
+      {"--async-ckpt-use-cpu-shm", 0,
+       "--async-save writes from a thread, there is no worker process"},
       {"--tensorboard-queue-size", 1, "events are written at once"},
       {"--timing-log-option", 1, "times are those of the last rank"},
       {"--log-progress", 0, kAlways},
       {"--log-timers-to-tensorboard", 0, kAlways},
       {"--log-batch-size-to-tensorboard", 0, kAlways},
       {"--log-validation-ppl-to-tensorboard", 0, kAlways},
-      {"--log-memory-to-tensorboard", 0, kAlways},
       {"--log-world-size-to-tensorboard", 0, kAlways},
       {"--log-level", 1, "all of the log is printed"},
       {"--log-level-replica", 1, "all of the log is printed"},
       {"--codecarbon-dir", 1, "energy is not measured"},
-      {"--wandb-project", 1, "metrics.jsonl and event files can be uploaded"},
-      {"--wandb-exp-name", 1, "metrics.jsonl and event files can be uploaded"},
+      {"--wandb-project", 1, kLogging},
+      {"--wandb-exp-name", 1, kLogging},
+      {"--wandb-entity", 1, kLogging},
+      {"--wandb-save-dir", 1, kLogging},
+      {"--log-num-zeros-in-grad", 0,
+       "zeros in gradients are not counted; the gradient norm is logged"},
+      {"--test-mode", 0, "Megatron's own tests are no part of a run"},
+      {"--log-straggler", 0, kTimes},
+      {"--disable-straggler-on-startup", 0, kTimes},
+      {"--straggler-ctrlr-port", 1, kTimes},
+      {"--straggler-minmax-count", 1, kTimes},
+      {"--logging-level", 1, "all of the log is printed"},
+      {"--deterministic-mode", 0,
+       "always so here: two runs of one topology are equal to the bit, with every kernel"},
+      {"--rerun-mode", 1,
+       "a step is not taken twice to tell a fault of the machine from one of the data; a loss that is "
+       "not finite ends the run, or --skip-bad-steps N leaves its update out",
+       "disabled|validate_results"},
+      {"--empty-unused-memory-level", 1, "all memory is allocated once, before the first step"},
+      {"--no-mmap-bin-files", 0, "datasets are always memory maps, which changes no token"},
       {"--valid-num-workers", 1, "--num-workers serves all sets"},
       {"--context-parallel-size", 1, "a rank has whole sequences", "1"},
-      {"--expert-model-parallel-size", 1, "there are no experts", "1"},
+      {"--expert-model-parallel-size", 1, kExperts, "1"},
+      {"--expert-tensor-parallel-size", 1, kExperts},
+      {"--enable-cuda-graph", 0, kGraphs},
+      {"--external-cuda-graph", 0, kGraphs},
+      {"--cuda-graph-impl", 1, kGraphs},
+      {"--cuda-graph-scope", -1, kGraphs},
+      {"--cuda-graph-warmup-steps", 1, kGraphs},
+      {"--te-rng-tracker", 0, "random numbers are counters, there is no state to track"},
+      {"--inference-rng-tracker", 0, "random numbers are counters, there is no state to track"},
+      {"--cross-entropy-loss-fusion", 0, kFused},
+      {"--cross-entropy-fusion-impl", 1, kFused},
+      {"--apply-rope-fusion", 0, kFused},
+      {"--bias-swiglu-fusion", 0, kFused},
+      {"--grad-reduce-in-bf16", 0,
+       "gradients are summed and exchanged in fp32: more exact, and twice the bytes"},
+      {"--fp8-param-gather", 0,
+       "ranks gather bf16 weights and quantize them themselves: twice the bytes, the same products"},
+      {"--tp-comm-overlap", 0,
+       "sums over tensor-parallel ranks are not cut into parts; the results are the same"},
+      {"--tp-comm-overlap-cfg", 1, "sums over tensor-parallel ranks are not cut into parts"},
+      {"--overlap-p2p-communication", 0,
+       "stages exchange tensors between micro-batches; the results are the same"},
+      {"--overlap-p2p-communication-warmup-flush", 0,
+       "stages exchange tensors between micro-batches; the results are the same"},
+      {"--overlap-param-gather-with-optimizer-step", 0, kSpeedAlone},
+      {"--defer-embedding-wgrad-compute", 0, kSpeedAlone},
+      {"--wgrad-deferral-limit", 1, kSpeedAlone},
+      {"--delay-wgrad-compute", 0, kSpeedAlone},
+      {"--ddp-average-in-collective", 0,
+       "gradients are summed in fp32, with the loss divided before; in the mean both are one"},
+      {"--num-distributed-optimizer-instances", 1,
+       "all data-parallel ranks share one state: less memory each, and the same bits"},
+      {"--disable-gloo-process-groups", 0, "there are no Gloo groups"},
+      {"--enable-gloo-process-groups", 0, "there are no Gloo groups"},
       {"--no-create-attention-mask-in-dataloader", 0, "attention masks are never made"},
       {"--manual-gc", 0, "there is no garbage collector"},
       {"--manual-gc-interval", 1, "there is no garbage collector"},
@@ -90,121 +175,6 @@ std::span<const KnownFlag> flags_without_effect() {
       {"--no-overlap-p2p-communication", 0, "stages never compute while they exchange"},
   };
   return kFlags;
-}
-
-std::span<const KnownFlag> flags_not_supported() {
-  static constexpr std::string_view kShared =
-      "give --sequence-parallel, with which ranks share what is kept of a layer";
-  static constexpr std::string_view kAllLayers =
-      "all layers have fp8 products, or none: leave the flag out";
-  static constexpr std::string_view kShape =
-      "residuals are those before the norm: leave the flag out";
-  static constexpr std::string_view kRotary = "rotary positions are not scaled: leave the flag out";
-  static constexpr std::string_view kProfile =
-      "give --profile-steps FIRST:LAST, which profiles every rank";
-  static constexpr std::string_view kForcedIndex =
-      "indexes follow from the data, --split, --seq-length and --seed, for weft-data analyze as well: "
-      "leave the flag out";
-  static constexpr std::string_view kStages =
-      "give the layers of each stage to --pp-partition-method, as \"5,7,7,5\"";
-  static constexpr std::string_view kEmptyEnd =
-      "give the first stage no layer by --pp-partition-method, as in \"0,8,8,8\"";
-  static constexpr std::string_view kEnds =
-      "the embedding and the head count for no layer; give the layers of each stage to "
-      "--pp-partition-method, as \"5,7,7,5\"";
-  static constexpr KnownFlag kFlags[] = {
-      {"--no-check-for-nan-in-loss-and-grad", 0,
-       "weights that have become NaN stay NaN; give --skip-bad-steps N, which leaves out such updates"},
-      {"--fp8-param-gather", 0, "ranks gather bf16 weights: leave the flag out"},
-      {"--tp-only-amax-red", 0,
-       "all ranks that share a tensor share its scale, also with copies of the model: leave the flag out"},
-      {"--first-last-layers-bf16", 0, kAllLayers},
-      {"--num-layers-at-start-in-bf16", 1, kAllLayers},
-      {"--num-layers-at-end-in-bf16", 1, kAllLayers},
-      {"--check-weight-hash-across-dp-replicas-interval", 1,
-       "give --check-weights-interval, which compares more"},
-      {"--profile", 0, kProfile},
-      {"--profile-step-start", 1, kProfile},
-      {"--profile-step-end", 1, kProfile},
-      {"--profile-ranks", -1, kProfile},
-      {"--use-pytorch-profiler", 0, kProfile},
-      {"--decoder-first-pipeline-num-layers", 1, kStages},
-      {"--decoder-last-pipeline-num-layers", 1, kStages},
-      {"--pipeline-model-parallel-layout", 1, kStages},
-      {"--account-for-embedding-in-pipeline-split", 0, kEnds},
-      {"--account-for-loss-in-pipeline-split", 0, kEnds},
-      {"--distribute-checkpointed-activations", 0, kShared},
-      {"--distribute-saved-activations", 0, kShared},
-      {"--partition-activations", 0, kShared},
-      {"--checkpoint-in-cpu", 0, "what is kept stays on the device: leave the flag out"},
-      {"--geglu", 0, "give --glu-activation geglu"},
-      {"--init-method-xavier", 0, "use --init-method-std"},
-      {"--standalone-embedding-stage", 0, kEmptyEnd},
-      {"--virtual-pipeline-model-parallel-size", 1, "give --num-virtual-stages-per-pipeline-rank"},
-      {"--overlap-p2p-communication", 0,
-       "stages exchange tensors between micro-batches: leave it out"},
-      {"--tp-comm-overlap", 0,
-       "sums over tensor-parallel ranks are not cut into parts: leave it out"},
-      {"--apply-residual-connection-post-layernorm", 0, kShape},
-      {"--openai-gelu", 0, "its formula is the default tanh GELU: leave the flag out"},
-      {"--onnx-safe", 0, "use --no-bias-gelu-fusion for the erf GELU"},
-      {"--no-position-embedding", 0, "give --position-embedding-type none"},
-      {"--rotary-seq-len-interpolation-factor", 1, kRotary},
-      {"--use-rope-scaling", 0, kRotary},
-      {"--init-method-xavier-uniform", 0, "use --init-method-std"},
-      {"--start-weight-decay", 1, "weight decay is constant: give --weight-decay alone"},
-      {"--end-weight-decay", 1, "weight decay is constant: give --weight-decay alone"},
-      {"--window-size", -1, "tokens attend to all before them: leave the flag out"},
-      {"--num-experts", 1, "there are no mixtures of experts: leave the flag out"},
-      {"--save-retain-interval", 1, "give --keep-last, with --keep-every for the intervals"},
-      {"--embedding-dropout", 1, "the embedding has the dropout of --hidden-dropout"},
-      {"--sgd-momentum", 1, "the optimizer is adam"},
-      {"--use-bnb-optimizer", 0, "the optimizer is adam"},
-      {"--kill-switch-path", 1, "send SIGTERM: the step ends, a checkpoint is saved, exit code 10"},
-      {"--skip-train-iteration-range", -1, "no ranges can be skipped in this version"},
-      {"--iterations-to-skip", -1, "no ranges can be skipped in this version"},
-      {"--mock-data", 0, "give --data-path"},
-      {"--null-tokenizer-eod-id", 1, "give --eod-token-id"},
-      {"--train-idx-path", 1, kForcedIndex},
-      {"--train-desc-path", 1, kForcedIndex},
-      {"--train-doc-idx-path", 1, kForcedIndex},
-      {"--train-sample-idx-path", 1, kForcedIndex},
-      {"--train-shuffle-idx-path", 1, kForcedIndex},
-      {"--universal-checkpoint", 0, "every checkpoint loads on every topology: leave the flag out"},
-      {"--use-checkpoint-args", 0, "give the arguments; they are compared with the checkpoint's"},
-      {"--inference", 0, "weft-train only trains"},
-      {"--log-num-zeros-in-grad", 0, "the gradient norm is logged"},
-  };
-  return kFlags;
-}
-
-std::string_view megatron_name_of(std::string_view flag) {
-  static constexpr std::pair<std::string_view, std::string_view> kNames[] = {
-      {"--learning-rate", "--lr"},
-      {"--min-learning-rate", "--min-lr"},
-      {"--batch-size", "--micro-batch-size"},
-      {"--train-batch-size", "--global-batch-size"},
-      {"--per-device-train-batch-size", "--micro-batch-size"},
-      {"--gradient-accumulation-steps", "--global-batch-size, in samples of a whole step"},
-      {"--max-steps", "--train-iters"},
-      {"--num-steps", "--train-iters"},
-      {"--epochs", "--train-iters or --train-samples"},
-      {"--num-epochs", "--train-iters or --train-samples"},
-      {"--num-train-epochs", "--train-iters or --train-samples"},
-      {"--warmup", "--lr-warmup-fraction"},
-      {"--warmup-steps", "--lr-warmup-iters"},
-      {"--max-grad-norm", "--clip-grad"},
-      {"--max-seq-length", "--seq-length"},
-      {"--block-size", "--seq-length"},
-      {"--model-parallel-size", "--tensor-model-parallel-size"},
-      {"--output-dir", "--save"},
-      {"--save-steps", "--save-interval"},
-      {"--resume-from-checkpoint", "--load"},
-  };
-  for (const auto& [theirs, megatrons] : kNames) {
-    if (flag == theirs) return megatrons;
-  }
-  return {};
 }
 
 }  // namespace weft

@@ -18,6 +18,10 @@ struct KnownFlag {
 std::span<const KnownFlag> flags_without_effect();
 std::span<const KnownFlag> flags_not_supported();
 
+// Returns the subject that a flag of Megatron belongs to, as "mixtures of experts are", where Weft
+// lacks all of it; "" for another flag.
+std::string_view missing_subject_of(std::string_view flag);
+
 // Returns Megatron's flag for one that other trainers have, as "--lr" for "--learning-rate", or "".
 std::string_view megatron_name_of(std::string_view flag);
 

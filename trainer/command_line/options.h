@@ -99,6 +99,8 @@ void visit_options(C& c, Visitor& v) {
   sample(&SampleArguments::step_batch_size_schedule);
   sample(&SampleArguments::train_iters);
   sample(&SampleArguments::train_samples);
+  v("train-epochs", c.train_epochs, kNothing,
+    "in place of both: train so many epochs of the training set, less an incomplete last step");
   v("train-tokens", c.train_tokens, kGoesOn,
     "stop with the step that reaches so many tokens, if it comes before the last iteration or sample");
   v("exit-interval", c.exit_interval, kNothing,
@@ -111,6 +113,13 @@ void visit_options(C& c, Visitor& v) {
   sample(&SampleArguments::eval_interval);
   sample(&SampleArguments::full_validation);
   v("skip-train", c.skip_train, kNothing, "only evaluate");
+  v("iterations-to-skip", c.iterations_to_skip, kGoesOn,
+    "as in Megatron, by the iterations done before: after N of them the next one consumes its samples and "
+    "trains nothing");
+  v("skip-train-iteration-range", c.skip_train_iteration_range, kGoesOn,
+    "FIRST-LAST ...: the same by the numbers in the log");
+  v("eval-global-batch-size", c.eval_global_batch_size, kNothing,
+    "evaluations take the last size of --global-batch-size; no other one is accepted here");
 
   v.group("Sequence-length curriculum");
   v("curriculum-learning", c.curriculum_learning, kNothing,
@@ -150,6 +159,13 @@ void visit_options(C& c, Visitor& v) {
   v("adam-beta2", c.adam_beta2, kGoesOn, "second moment's decay");
   v("adam-eps", c.adam_eps, kGoesOn, "added to the root of the second moment");
   v("weight-decay", c.weight_decay, kGoesOn, "decoupled, on matrices only");
+  v("start-weight-decay", c.start_weight_decay, kGoesOn,
+    "with --weight-decay-incr-style linear or cosine: the first one");
+  v("end-weight-decay", c.end_weight_decay, kGoesOn, "the last one, at the end of the run");
+  v("weight-decay-incr-style", c.weight_decay_incr_style, kGoesOn, "constant, linear or cosine");
+  v("calculate-per-token-loss", c.calculate_per_token_loss, kGoesOn,
+    "the loss is the mean over all tokens of a step that have a loss (default: over the means of its "
+    "micro-batches); the same where no token is masked");
   v("clip-grad", c.clip_grad, kGoesOn, "limit of the global gradient norm; 0: none");
   v("bf16-optimizer-state", c.bf16_optimizer_state, kConvertsMoments,
     "Adam's moments in bfloat16, rounded at random: 4 bytes a parameter less, and other results");
@@ -162,7 +178,15 @@ void visit_options(C& c, Visitor& v) {
   v("lr", c.lr, kCompared, "peak learning rate");
   v("min-lr", c.min_lr, kCompared, "the schedule ends here");
   v("lr-decay-style", c.lr_decay_style, kCompared,
-    "constant, linear, cosine or inverse-square-root");
+    "constant, linear, cosine, inverse-square-root or WSD");
+  v("lr-wsd-decay-style", c.lr_wsd_decay_style, kCompared,
+    "of the last part of WSD: exponential, linear, cosine or minus_sqrt");
+  v("lr-wsd-decay-iters", c.lr_wsd_decay_iters, kCompared, "steps of the last part of WSD");
+  v("lr-wsd-decay-samples", c.lr_wsd_decay_samples, kCompared, "samples of the last part of WSD");
+  v("lr-warmup-init", c.lr_warmup_init, kCompared, "the warm-up begins here");
+  v("decoupled-lr", c.decoupled_lr, kCompared,
+    "peak learning rate of the word embedding and the head, on the same schedule");
+  v("decoupled-min-lr", c.decoupled_min_lr, kCompared, "where that ends (default: min-lr)");
   v("lr-decay-iters", c.lr_decay_iters, kCompared, "steps until min-lr (default: train-iters)");
   v("lr-decay-samples", c.lr_decay_samples, kCompared,
     "samples until min-lr (default: train-samples)");
@@ -237,6 +261,14 @@ void visit_options(C& c, Visitor& v) {
   v("microbatch-group-size-per-virtual-pipeline-stage",
     c.microbatch_group_size_per_virtual_pipeline_stage, kNothing,
     "micro-batches that pass a virtual stage together (default: pipeline-model-parallel-size)");
+  v("decoder-first-pipeline-num-layers", c.decoder_first_pipeline_num_layers, kNothing,
+    "layers of the first pipeline rank; the others share the rest alike");
+  v("decoder-last-pipeline-num-layers", c.decoder_last_pipeline_num_layers, kNothing,
+    "the same of the last one");
+  v("account-for-embedding-in-pipeline-split", c.account_for_embedding_in_pipeline_split, kNothing,
+    "the embedding counts as a layer when stages share them");
+  v("account-for-loss-in-pipeline-split", c.account_for_loss_in_pipeline_split, kNothing,
+    "the head counts as a layer when stages share them");
   v("sequence-parallel", c.sequence_parallel, kNothing,
     "tensor-parallel ranks also share LayerNorms, residuals and hidden dropout, by tokens");
   v("no-scatter-gather-tensors-in-pipeline", c.no_scatter_gather_tensors_in_pipeline, kNothing,
@@ -269,6 +301,9 @@ void visit_options(C& c, Visitor& v) {
     "folder of index caches, read and written under Megatron's names (default: in memory)");
   v("vocab-file", c.vocab_file, kCompared, "GPT-2 vocab.json; only counted here");
   v("merge-file", c.merge_file, kCompared, "GPT-2 merges.txt; kept for the run manifest");
+  v("tokenizer-type", c.tokenizer_type, kCompared,
+    "Megatron's name of the tokenizer; a dataset is tokenized already, so it means nothing here, but "
+    "NullTokenizer has --vocab-size tokens and one that ends documents");
   v("vocab-size", c.vocab_size, kCompared,
     "tokenizer vocabulary (default: counted in --vocab-file, else from PREFIX.manifest.json)");
   v("eod-token-id", c.eod_token_id, kCompared,
@@ -294,7 +329,11 @@ void visit_options(C& c, Visitor& v) {
     "after a save remove all checkpoints but the newest so many");
   v("keep-every", c.keep_every, kNothing,
     "with --keep-last: keep those of iterations that are multiples");
+  v("save-retain-interval", c.save_retain_interval, kNothing,
+    "as in Megatron: a save removes the checkpoint before it, unless its iteration is a multiple of this");
   v("load", c.load, kNothing, "folder to resume from");
+  v("use-checkpoint-args", c.use_checkpoint_args, kNothing,
+    "with --load: the shape of the model is that of the checkpoint, whatever the command line says");
   v("overwrite", c.overwrite, kNothing, "start anew even if --save holds checkpoints");
   v("ckpt-step", c.ckpt_step, kNothing, "with --load: this iteration instead of the latest");
   v("no-save-optim", c.no_save_optim, kNothing, "weights only");
@@ -307,6 +346,8 @@ void visit_options(C& c, Visitor& v) {
   v("log-params-norm", c.log_params_norm, kNothing, "norm of all parameters in log lines");
   v("log-throughput", c.log_throughput, kNothing, "TFLOP/s in megatron-2024 lines");
   v("timing-log-level", c.timing_log_level, kNothing, "0 to 2: detail of the timer line");
+  v("log-memory-to-tensorboard", c.log_memory_to_tensorboard, kNothing,
+    "memory of the first rank in the event files");
   v("tensorboard-dir", c.tensorboard_dir, kNothing, "folder of TensorBoard event files");
   v("tensorboard-log-interval", c.tensorboard_log_interval, kNothing,
     "steps between TensorBoard points");
@@ -319,6 +360,8 @@ void visit_options(C& c, Visitor& v) {
   v("no-sample-losses", c.no_sample_losses, kNothing,
     "do not keep the loss of every sample, which weft-data inspect spikes reads");
   v("dry-run", c.dry_run, kNothing, "print what the run would be, allocate nothing, exit");
+  v("verbose", c.verbose, kNothing,
+    "print all arguments: a terminal and --dry-run show those that are not the defaults");
 
   v.group("Profiling");
   v("profile-steps", c.profile_steps, kNothing,

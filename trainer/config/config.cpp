@@ -9,19 +9,22 @@
 
 namespace weft {
 
-const char* name_of(LrDecayStyle style) {
-  for (const auto& [name, value] : kLrDecayStyles) {
-    if (value == style) return name;
+namespace {
+
+template <typename Enum, size_t kSize>
+const char* word_for(Enum wanted, const std::pair<const char*, Enum> (&words)[kSize]) {
+  for (const auto& [name, value] : words) {
+    if (value == wanted) return name;
   }
   return "?";
 }
 
-const char* name_of(LogFormat format) {
-  for (const auto& [name, value] : kLogFormats) {
-    if (value == format) return name;
-  }
-  return "?";
-}
+}  // namespace
+
+const char* name_of(LrDecayStyle style) { return word_for(style, kLrDecayStyles); }
+const char* name_of(WsdDecayStyle style) { return word_for(style, kWsdDecayStyles); }
+const char* name_of(WeightDecayStyle style) { return word_for(style, kWeightDecayStyles); }
+const char* name_of(LogFormat format) { return word_for(format, kLogFormats); }
 
 Glu Config::glu() const {
   if (swiglu || glu_activation == "swiglu") return Glu::kSwiglu;
@@ -88,6 +91,39 @@ std::optional<MetricCurriculum> Config::metric_curriculum() const {
 
 LengthCurriculum Config::length_curriculum() const {
   return has_curriculum() ? LengthCurriculum(curriculum, seq_length) : LengthCurriculum(seq_length);
+}
+
+std::vector<StepRange> Config::untrained_steps() const {
+  std::vector<StepRange> ranges;
+  for (const int64_t done : iterations_to_skip) {
+    if (done < 0 || done == INT64_MAX)
+      throw std::invalid_argument(fmt::format(
+          "--iterations-to-skip {}: give numbers of iterations that are done before the step, 0 or "
+          "more",
+          done));
+    ranges.push_back({done + 1, done + 1});
+  }
+  for (const std::string& text : skip_train_iteration_range) {
+    const size_t dash = text.find('-');
+    const int64_t first = parse_int64(text.substr(0, dash)).value_or(0);
+    const int64_t last =
+        dash == std::string::npos ? 0 : parse_int64(text.substr(dash + 1)).value_or(0);
+    if (first < 1 || last < first)
+      throw std::invalid_argument(fmt::format(
+          "--skip-train-iteration-range {}: give the first and the last iteration of each range, as "
+          "in 101-120 301-310",
+          text));
+    ranges.push_back({first, last});
+  }
+  std::ranges::sort(ranges, {}, &StepRange::first);
+  std::vector<StepRange> apart;
+  for (const StepRange& range : ranges) {
+    if (!apart.empty() && range.first <= apart.back().last + 1)
+      apart.back().last = std::max(apart.back().last, range.last);
+    else
+      apart.push_back(range);
+  }
+  return apart;
 }
 
 std::optional<StepRange> Config::profiled_steps() const {

@@ -18,7 +18,9 @@
 
 namespace weft {
 
-enum class LrDecayStyle { kConstant, kLinear, kCosine, kInverseSquareRoot };
+enum class LrDecayStyle { kConstant, kLinear, kCosine, kInverseSquareRoot, kWsd };
+enum class WsdDecayStyle { kExponential, kLinear, kCosine, kMinusSqrt };
+enum class WeightDecayStyle { kConstant, kLinear, kCosine };
 enum class LogFormat { kMegatron2021, kMegatronDeepSpeed, kMegatron2024 };
 
 // Steps of a run, both included; the first step of training is 1.
@@ -54,6 +56,10 @@ struct Config : SampleArguments {
   std::optional<int64_t> train_tokens, exit_interval;
   std::optional<double> exit_duration_in_mins;
   bool exit_on_missing_checkpoint = false, skip_train = false;
+  std::vector<int64_t> iterations_to_skip;              // Megatron counts those before the step
+  std::vector<std::string> skip_train_iteration_range;  // "FIRST-LAST" ...
+  std::optional<int64_t> train_epochs;  // of the training set; train_samples follows from it
+  std::optional<int64_t> eval_global_batch_size;     // Megatron's; it is the global batch size here
   bool curriculum_learning = false;                  // says that there must be a curriculum
   bool data_efficiency_curriculum_learning = false;  // says that there must be metrics
   std::string deepspeed_config;  // a JSON file (command_line/deepspeed_config.h)
@@ -68,12 +74,19 @@ struct Config : SampleArguments {
   std::optional<int64_t> logits_chunk;
   // optimizer and schedule
   double adam_beta1 = 0.9, adam_beta2 = 0.999, adam_eps = 1e-8, weight_decay = 0.01;
+  // Weight decay that grows, or falls, from the first to the last step (lr_schedule.h).
+  std::optional<double> start_weight_decay, end_weight_decay;
+  WeightDecayStyle weight_decay_incr_style = WeightDecayStyle::kConstant;
+  bool calculate_per_token_loss = false;
   float clip_grad = 1.0F;
   bool bf16_optimizer_state = false, optimizer_offload = false;
   std::string exp_avg_dtype = "fp32", exp_avg_sq_dtype = "fp32";  // Megatron's way to ask for it
-  double lr = 0, min_lr = 0;
+  double lr = 0, min_lr = 0, lr_warmup_init = 0;
+  std::optional<double> decoupled_lr, decoupled_min_lr;  // of the word embedding and the head
   LrDecayStyle lr_decay_style = LrDecayStyle::kLinear;
   std::optional<int64_t> lr_decay_iters, lr_decay_samples, lr_warmup_iters, lr_warmup_samples;
+  WsdDecayStyle lr_wsd_decay_style = WsdDecayStyle::kExponential;
+  std::optional<int64_t> lr_wsd_decay_iters, lr_wsd_decay_samples;
   std::optional<double> lr_warmup_fraction;
   std::optional<int64_t> lr_decay_tokens, lr_warmup_tokens;
   bool lr_tokens_as_deepspeed = false;
@@ -105,6 +118,9 @@ struct Config : SampleArguments {
   // the number of micro-batches that pass a virtual stage together.
   std::optional<int64_t> num_layers_per_virtual_pipeline_stage,
       num_virtual_stages_per_pipeline_rank, microbatch_group_size_per_virtual_pipeline_stage;
+  // Megatron's ways to give pipeline ends fewer layers; they become a pp_partition_method.
+  std::optional<int64_t> decoder_first_pipeline_num_layers, decoder_last_pipeline_num_layers;
+  bool account_for_embedding_in_pipeline_split = false, account_for_loss_in_pipeline_split = false;
   bool sequence_parallel = false;
   bool no_scatter_gather_tensors_in_pipeline = false;
   bool use_tp_pp_dp_mapping = false;
@@ -117,7 +133,7 @@ struct Config : SampleArguments {
   std::optional<int64_t> planned_world_size;  // with --dry-run: ranks that are not started
   // data
   std::string data_cache_path;  // empty: indexes are built in memory
-  std::string vocab_file, merge_file;
+  std::string vocab_file, merge_file, tokenizer_type;
   std::optional<int64_t> vocab_size;    // the tokenizer's; run_vocabulary.h finds it if not given
   std::optional<int64_t> eod_token_id;  // the token that ends documents; found likewise
   bool eod_mask_loss = false, reset_position_ids = false, reset_attention_mask = false;
@@ -128,7 +144,8 @@ struct Config : SampleArguments {
   std::optional<int64_t> save_interval;
   // Which checkpoints a run removes after a save: all but the newest keep_last, and those of
   // iterations that are multiples of keep_every. Without keep_last none is removed.
-  std::optional<int64_t> keep_last, keep_every;
+  std::optional<int64_t> keep_last, keep_every, save_retain_interval;
+  bool use_checkpoint_args = false;
   bool async_save = false;
   bool overwrite = false;  // a run may start anew over the checkpoints in --save
   bool no_save_optim = false, no_load_optim = false, finetune = false;
@@ -136,7 +153,7 @@ struct Config : SampleArguments {
   // logging
   int64_t log_interval = 100, timing_log_level = 0, tensorboard_log_interval = 1;
   LogFormat log_format = LogFormat::kMegatronDeepSpeed;
-  bool log_params_norm = false, log_throughput = false;
+  bool log_params_norm = false, log_throughput = false, log_memory_to_tensorboard = false;
   std::string tensorboard_dir;
   bool no_log_learning_rate_to_tensorboard = false, no_log_loss_scale_to_tensorboard = false;
   std::string run_dir;  // run manifest, metrics, losses of samples; default: --save, else none
@@ -146,7 +163,7 @@ struct Config : SampleArguments {
   bool measure_device = false;
   std::optional<double> measure_device_seconds;
   std::string gemm_algorithm_cache;  // default: ~/.cache/weft/gemm-algorithms
-  bool dry_run = false;
+  bool dry_run = false, verbose = false;
 
   // The values of options with their defaults resolved.
   int64_t head_size() const { return kv_channels.value_or(hidden_size / num_attention_heads); }
@@ -191,9 +208,15 @@ struct Config : SampleArguments {
     return eod_mask_loss || full_validation || !unsee.empty() ||
            (has_curriculum() && curriculum.mode == "reshape");
   }
+  // Returns the steps whose samples are consumed without training, in order and apart from each
+  // other. Throws std::invalid_argument for a text that is no range.
+  std::vector<StepRange> untrained_steps() const;
   // Returns the steps of --profile-steps, if it is given. Throws std::invalid_argument for a text
   // that is no range of steps.
   std::optional<StepRange> profiled_steps() const;
+  double first_weight_decay() const { return start_weight_decay.value_or(weight_decay); }
+  double last_weight_decay() const { return end_weight_decay.value_or(weight_decay); }
+  bool has_null_tokenizer() const { return tokenizer_type == "NullTokenizer"; }
   // Some options need the token that ends documents.
   bool looks_for_document_ends() const {
     return eod_mask_loss || reset_position_ids || reset_attention_mask;
@@ -237,12 +260,24 @@ struct Config : SampleArguments {
   void fill_defaults();
 };
 
-// The words of --lr-decay-style and --log-format.
+// The words of options that name one of several ways.
 inline constexpr std::pair<const char*, LrDecayStyle> kLrDecayStyles[] = {
     {"constant", LrDecayStyle::kConstant},
     {"linear", LrDecayStyle::kLinear},
     {"cosine", LrDecayStyle::kCosine},
     {"inverse-square-root", LrDecayStyle::kInverseSquareRoot},
+    {"WSD", LrDecayStyle::kWsd},
+};
+inline constexpr std::pair<const char*, WsdDecayStyle> kWsdDecayStyles[] = {
+    {"exponential", WsdDecayStyle::kExponential},
+    {"linear", WsdDecayStyle::kLinear},
+    {"cosine", WsdDecayStyle::kCosine},
+    {"minus_sqrt", WsdDecayStyle::kMinusSqrt},
+};
+inline constexpr std::pair<const char*, WeightDecayStyle> kWeightDecayStyles[] = {
+    {"constant", WeightDecayStyle::kConstant},
+    {"linear", WeightDecayStyle::kLinear},
+    {"cosine", WeightDecayStyle::kCosine},
 };
 inline constexpr std::pair<const char*, LogFormat> kLogFormats[] = {
     {"megatron-2021", LogFormat::kMegatron2021},
@@ -250,6 +285,8 @@ inline constexpr std::pair<const char*, LogFormat> kLogFormats[] = {
     {"megatron-2024", LogFormat::kMegatron2024},
 };
 const char* name_of(LrDecayStyle style);
+const char* name_of(WsdDecayStyle style);
+const char* name_of(WeightDecayStyle style);
 const char* name_of(LogFormat format);
 
 }  // namespace weft

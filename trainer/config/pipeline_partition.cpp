@@ -1,6 +1,7 @@
 #include "trainer/config/pipeline_partition.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -95,7 +96,67 @@ std::vector<int64_t> given(std::string_view numbers, int64_t num_stages, int64_t
                   numbers, sum, layers.size(), num_layers, stages));
 }
 
+// One rank's layers, at either end, are given; the ranks between share the rest.
+std::vector<int64_t> layers_with_given_ends(const Config& c) {
+  const int64_t pp = c.pipeline_model_parallel_size, chunks = c.num_virtual_stages();
+  const auto &first = c.decoder_first_pipeline_num_layers,
+             &last = c.decoder_last_pipeline_num_layers;
+  const int64_t between = pp - (first ? 1 : 0) - (last ? 1 : 0),
+                rest = c.num_layers - first.value_or(0) - last.value_or(0);
+  const int64_t each = between > 0 ? rest / between : 0;
+  const auto is_shared = [chunks](int64_t layers) { return layers >= 0 && layers % chunks == 0; };
+  if (rest < 0 || (between > 0 ? rest % between : rest) != 0 || !is_shared(each) ||
+      !is_shared(first.value_or(0)) || !is_shared(last.value_or(0))) {
+    throw std::invalid_argument(fmt::format(
+        "--decoder-first-pipeline-num-layers {} and --decoder-last-pipeline-num-layers {} leave {} of "
+        "{} layers to {} pipeline ranks with {} virtual stages each, which cannot share them alike",
+        first.value_or(0), last.value_or(0), rest, c.num_layers, between, chunks));
+  }
+  std::vector<int64_t> layers;
+  for (int64_t stage = 0; stage < pp * chunks; ++stage) {
+    const int64_t rank = stage % pp;
+    layers.push_back((first && rank == 0       ? *first
+                      : last && rank + 1 == pp ? *last
+                                               : each) /
+                     chunks);
+  }
+  return layers;
+}
+
+// The embedding and the head count as layers of the first and the last stage.
+std::vector<int64_t> layers_beside_ends(const Config& c) {
+  const int64_t embedding = c.account_for_embedding_in_pipeline_split ? 1 : 0,
+                head = c.account_for_loss_in_pipeline_split ? 1 : 0;
+  const int64_t stages = c.pipeline_model_parallel_size * c.num_virtual_stages(),
+                total = c.num_layers + embedding + head;
+  if (total % stages != 0) {
+    throw std::invalid_argument(fmt::format(
+        "--account-for-embedding-in-pipeline-split, --account-for-loss-in-pipeline-split: {} layers, "
+        "the ends counted, are not a multiple of {} stages",
+        total, stages));
+  }
+  std::vector<int64_t> layers(static_cast<size_t>(stages), total / stages);
+  layers.front() -= embedding;
+  layers.back() -= head;
+  return layers;
+}
+
 }  // namespace
+
+std::string partition_method(const Config& c) {
+  const bool has_ends = c.decoder_first_pipeline_num_layers || c.decoder_last_pipeline_num_layers;
+  const bool counts_ends =
+      c.account_for_embedding_in_pipeline_split || c.account_for_loss_in_pipeline_split;
+  if (!has_ends && !counts_ends) return c.pp_partition_method;
+  if (c.pp_partition_method != "uniform" || (has_ends && counts_ends)) {
+    throw std::invalid_argument(
+        "--pp-partition-method, --decoder-first/last-pipeline-num-layers and "
+        "--account-for-embedding/loss-in-pipeline-split exclude each other");
+  }
+  if (c.pipeline_model_parallel_size < 2) return c.pp_partition_method;
+  return fmt::format("{}",
+                     fmt::join(has_ends ? layers_with_given_ends(c) : layers_beside_ends(c), ","));
+}
 
 std::vector<int64_t> layers_of_stages(std::string_view method, int64_t num_ranks,
                                       const ModelShape& shape, int64_t num_virtual_stages) {

@@ -6,9 +6,16 @@
 #include <string_view>
 #include <vector>
 
+#include "trainer/config/config.h"
 #include "trainer/config/model_shape.h"
 
 namespace weft {
+
+// Returns --pp-partition-method, or the numbers of layers that follow from Megatron's ways to give
+// the ends of a pipeline fewer of them [megatron/core/transformer/transformer_config.py,
+// transformer_block.py get_num_layers_to_build]. Throws std::invalid_argument where they do not
+// share out the layers.
+std::string partition_method(const Config& config);
 
 // Returns the number of layers of each of the `num_ranks` * `num_virtual_stages` stages of the
 // model. The first stage has the embedding besides, the last one the head; each of the two may have

@@ -224,6 +224,15 @@ RunVocabulary find_run_vocabulary(const Config& config) {
     vocabulary.end_of_document = *config.eod_token_id;
     vocabulary.end_of_document_source = "that of --eod-token-id";
   }
+  if (config.has_null_tokenizer() && config.vocab_size) {
+    // [Megatron-LM core/tokenizers/text/libraries/null_tokenizer.py]
+    if (!config.eod_token_id) {
+      vocabulary.end_of_document = *config.vocab_size;
+      vocabulary.end_of_document_source = "that of NullTokenizer";
+    }
+    vocabulary.num_tokens = *config.vocab_size + 1;
+    vocabulary.source = "--vocab-size and NullTokenizer's one more";
+  }
   check_end_of_document(vocabulary);
   return vocabulary;
 }

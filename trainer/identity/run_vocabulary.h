@@ -33,6 +33,7 @@ struct RunVocabulary {
 // the manifest's, or else those of the files. The token that ends documents is that of
 // --eod-token-id, else of the manifest, else <|endoftext|> of vocab.json,
 // else the last one of the tokenizer that made the dataset, whatever --vocab-size adds to that.
+// Megatron's NullTokenizer has one token more than --vocab-size, which ends documents.
 //
 // Throws std::invalid_argument if there is no such source, if --vocab-size is smaller than the
 // vocabulary of the manifest or of --vocab-file, if --eod-token-id is not in the vocabulary, if

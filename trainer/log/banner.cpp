@@ -41,10 +41,22 @@ std::string batch_lines(const Config& config, const BatchSchedule& schedule) {
   return text;
 }
 
+// What differs from the defaults, as a command line of one flag in a line.
+std::string changed_arguments(const Config& config) {
+  const auto given = resolved_options(config), usual = resolved_options(Config());
+  std::string text;
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (given[i].second != usual[i].second)
+      text += fmt::format("  {} = {}\n", given[i].first, given[i].second);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string start_banner(const Config& config, const std::vector<std::string>& notes,
-                         const BatchSchedule& schedule, const RunVocabulary& vocabulary) {
+                         const BatchSchedule& schedule, const RunVocabulary& vocabulary,
+                         bool with_arguments) {
   std::string text = fmt::format(
       "using world size: {}, data-parallel-size: {}, tensor-model-parallel size: {}, pipeline-model-parallel size: {} \n",
       config.world_size, config.data_parallel_size(), config.tensor_model_parallel_size,
@@ -53,7 +65,7 @@ std::string start_banner(const Config& config, const std::vector<std::string>& n
   text += fmt::format("using {} for parameters ...\n", config.fp16   ? "float16"
                                                        : config.bf16 ? "bfloat16"
                                                                      : "float32");
-  text += arguments_banner(resolved_options(config));
+  text += with_arguments ? arguments_banner(resolved_options(config)) : changed_arguments(config);
   for (const std::string& warning : warnings_of(config)) text += "WARNING: " + warning + "\n";
   for (const std::string& note : notes) text += " > " + note + "\n";
   text += batch_lines(config, schedule);

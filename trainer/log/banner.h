@@ -12,8 +12,10 @@
 namespace weft {
 
 // The banner shows the world, the precision, all arguments, warnings and notes, the batch schedule,
-// the vocabulary with its padding, and the seed.
+// the vocabulary with its padding, and the seed. Without `with_arguments` it has those that are not
+// the defaults, a line each.
 std::string start_banner(const Config& config, const std::vector<std::string>& notes,
-                         const BatchSchedule& schedule, const RunVocabulary& vocabulary);
+                         const BatchSchedule& schedule, const RunVocabulary& vocabulary,
+                         bool with_arguments = true);
 
 }  // namespace weft

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <ctime>
 #include <iterator>
@@ -64,6 +65,8 @@ std::string iteration_line(LogFormat format, const IterationLine& line,
   } else {
     text += fmt::format(" learning rate: {:.3E} |", line.learning_rate);
   }
+  if (line.decoupled_learning_rate)
+    text += fmt::format(" decoupled learning rate: {:.6E} |", *line.decoupled_learning_rate);
   text += fmt::format(" global batch size: {:5d} |", line.global_batch_size);
   text += loss_fields(line);
   if (line.curriculum_seqlen)
@@ -86,6 +89,25 @@ std::string timer_line(LogFormat format, std::span<const Timer> timers) {
   }
   std::string text = "time (ms)";
   for (const auto& [name, ms] : timers) text += fmt::format(" | {}: {:.2f}", name, ms);
+  return text + "\n";
+}
+
+std::string progress_line(int64_t consumed_tokens, int64_t last_token, double tokens_per_s,
+                          std::optional<double> mfu) {
+  std::string text = fmt::format(" > {:.1f} %", 100.0 * static_cast<double>(consumed_tokens) /
+                                                    static_cast<double>(last_token));
+  if (tokens_per_s > 0) {
+    const auto minutes = static_cast<int64_t>(
+        static_cast<double>(std::max<int64_t>(last_token - consumed_tokens, 0)) / tokens_per_s /
+        60);
+    const int64_t hours = minutes / 60;
+    text += hours >= 48  ? fmt::format(" | {} d {} h left", hours / 24, hours % 24)
+            : hours >= 1 ? fmt::format(" | {} h {} min left", hours, minutes % 60)
+                         : fmt::format(" | {} min left", minutes);
+    text += tokens_per_s >= 1e6 ? fmt::format(" | {:.2f} M tokens/s", tokens_per_s / 1e6)
+                                : fmt::format(" | {:.1f} K tokens/s", tokens_per_s / 1e3);
+  }
+  if (mfu) text += fmt::format(" | MFU {:.1f} %", *mfu);
   return text + "\n";
 }
 
@@ -168,6 +190,18 @@ std::string timestamp_now() {
   char text[32];
   std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &local);
   return text;
+}
+
+std::string utc_timestamp_now() {
+  const auto now = std::chrono::system_clock::now();
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()) %
+                  std::chrono::seconds(1);
+  std::tm utc{};
+  gmtime_r(&seconds, &utc);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &utc);
+  return fmt::format("{}.{:03d}Z", text, ms.count());
 }
 
 double perplexity(double loss) { return std::exp(std::min(20.0, loss)); }

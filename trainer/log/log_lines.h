@@ -22,6 +22,7 @@ struct IterationLine {
   int64_t consumed_samples = 0, consumed_tokens = 0;
   double elapsed_ms = 0;     // per iteration, mean over the log interval
   double learning_rate = 0;  // that of the next iteration
+  std::optional<double> decoupled_learning_rate = {};
   int64_t global_batch_size = 0;
   // Mean over the steps of the log interval that were not skipped and whose loss is finite, if any.
   std::optional<double> loss = {};
@@ -48,6 +49,9 @@ std::string iteration_line(LogFormat format, const IterationLine& line,
                            const std::string& timestamp);
 // Returns one "time (ms)" line, or the (min, max) block of megatron-2024; "" without timers.
 std::string timer_line(LogFormat format, std::span<const Timer> timers);
+// Returns how far a run is: " > 12.4 % | 3 h 10 min left | 57.0 K tokens/s | MFU 41.0 %".
+std::string progress_line(int64_t consumed_tokens, int64_t last_token, double tokens_per_s,
+                          std::optional<double> mfu);
 // `at` is "iteration 1000" or "the end of training for val data".
 std::string validation_lines(const std::string& at, double loss);
 std::string arguments_banner(const std::vector<std::pair<std::string, std::string>>& arguments);
@@ -67,6 +71,8 @@ inline constexpr const char* kFp8Products[] = {"qkv", "proj", "fc1", "fc2"};
 
 // Returns the local time: "2024-07-16 22:14:01".
 std::string timestamp_now();
+// Returns the time as "2024-07-16T20:14:01.250Z".
+std::string utc_timestamp_now();
 // Returns exp(min(20, loss)), as Megatron prints it.
 double perplexity(double loss);
 

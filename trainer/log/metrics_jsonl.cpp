@@ -70,12 +70,28 @@ std::string to_json_line(const StepMetrics& step) {
   json["backward_ms"] = step.backward_ms;
   if (step.exchange_ms) json["exchange_ms"] = *step.exchange_ms;
   json["optimizer_ms"] = step.optimizer_ms;
+  if (step.timestamp.empty()) return json.dump() + "\n";
+  json["tokens_per_second"] = step.tokens_per_second;
+  json["tflops_per_device"] = step.tflops_per_device;
+  if (step.mfu) json["mfu"] = *step.mfu;
+  json["memory_bytes"] = step.memory_bytes;
+  json["timestamp"] = step.timestamp;
   return json.dump() + "\n";
 }
 
 std::string to_json_line(int64_t iteration, const std::string& name, double loss, bool at_end) {
   Json json = {{"iteration", iteration}, {name + "_loss", finite_or_null(loss)}};
   if (at_end) json["end_of_training"] = true;
+  return json.dump() + "\n";
+}
+
+std::string untrained_step_line(int64_t iteration, int64_t consumed_samples,
+                                int64_t consumed_tokens, int64_t global_batch_size) {
+  const Json json = {{"iteration", iteration},
+                     {"consumed_samples", consumed_samples},
+                     {"consumed_tokens", consumed_tokens},
+                     {"global_batch_size", global_batch_size},
+                     {"not_trained", true}};
   return json.dump() + "\n";
 }
 

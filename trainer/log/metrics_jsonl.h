@@ -24,6 +24,12 @@ struct StepMetrics {
   std::optional<bool> skipped = {};       // whether the update was left out, where it may be
   // Relative errors of fp8 products (StepResult); written as {"qkv": [by layer], "proj": ..., ...}
   std::vector<float> fp8_errors = {};
+  // When the step was logged, in ISO 8601 and UTC; without it the four behind it are not written.
+  std::string timestamp = {};
+  // The rates of all devices, and of one; mfu is in percent, where the device's peak is known.
+  double tokens_per_second = 0, tflops_per_device = 0;
+  std::optional<double> mfu = {};
+  int64_t memory_bytes = 0;  // planned on the device of the rank that logs
   double elapsed_ms = 0, forward_ms = 0, backward_ms = 0, optimizer_ms = 0;
   std::optional<double> exchange_ms = {};  // of pipelines
 };
@@ -31,6 +37,9 @@ std::string to_json_line(const StepMetrics& step);
 // `name` is "validation" or "test". An evaluation at the end of training belongs to no iteration,
 // so a resumed run drops it.
 std::string to_json_line(int64_t iteration, const std::string& name, double loss, bool at_end);
+// An iteration that has consumed its samples and trained nothing.
+std::string untrained_step_line(int64_t iteration, int64_t consumed_samples,
+                                int64_t consumed_tokens, int64_t global_batch_size);
 // Tells that log lines before this one's iteration could not be printed, and why.
 std::string lost_output_line(int64_t iteration, const std::string& reason);
 

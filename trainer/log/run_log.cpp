@@ -23,11 +23,14 @@ RunLog::RunLog(const Options& options, std::FILE* out)
       shape_(options.shape),
       num_iterations_(options.num_iterations),
       num_recomputed_layers_(options.num_recomputed_layers),
+      memory_bytes_(options.memory_bytes),
       peak_tflops_(options.config.dtype() != DType::kFloat32 ? peak_tflops(options.device)
                                                              : std::nullopt),
       out_(out),
       prints_text_(options.prints_text),
-      logs_steps_(options.logs_steps) {
+      logs_steps_(options.logs_steps),
+      last_token_(options.last_token),
+      progress_interval_(options.progress_interval) {
   if (!logs_steps_) return;
   if (!config_.run_folder().empty()) open_files(options);
   if (!config_.tensorboard_dir.empty()) open_events(options);
@@ -122,7 +125,9 @@ void RunLog::on_step(const StepRecord& record, const StepResult& result) {
   shape.seq_length = record.seq_length;
   interval_.num_samples += record.global_batch_size;
   interval_.num_tokens += num_tokens;
-  interval_.flops += model_flops(shape, static_cast<double>(num_tokens));
+  const double flops = model_flops(shape, static_cast<double>(num_tokens));
+  const Speed speed = speed_of(static_cast<double>(num_tokens), flops, elapsed_ms);
+  interval_.flops += flops;
   interval_.recomputed_flops +=
       recomputed_flops(shape, static_cast<double>(num_tokens), num_recomputed_layers_);
   count(result);
@@ -145,6 +150,11 @@ void RunLog::on_step(const StepRecord& record, const StepResult& result) {
                         .global_batch_size = record.global_batch_size,
                         .lm_loss = result.loss,
                         .grad_norm = result.grad_norm,
+                        .timestamp = utc_timestamp_now(),
+                        .tokens_per_second = speed.tokens_per_s,
+                        .tflops_per_device = speed.tflops,
+                        .mfu = speed.mfu,
+                        .memory_bytes = memory_bytes_,
                         .elapsed_ms = elapsed_ms,
                         .forward_ms = result.forward_ms,
                         .backward_ms = result.backward_ms,
@@ -160,9 +170,21 @@ void RunLog::on_step(const StepRecord& record, const StepResult& result) {
     lost_output_.clear();
   }
   if (events_ && record.iteration % config_.tensorboard_log_interval == 0)
-    write_events(record, result, elapsed_ms);
-  if (record.iteration % config_.log_interval == 0) log_interval(record, result);
+    write_events(record, result, elapsed_ms, speed);
+  if (record.iteration % config_.log_interval == 0 || !has_logged_) log_interval(record, result);
   if (!result.fp8_errors.empty()) log_fp8_errors(record.iteration, result.fp8_errors);
+}
+
+void RunLog::on_untrained_step(const StepRecord& record) {
+  if (!logs_steps_) return;
+  after_pause_ = true;
+  print_line(fmt::format(
+      " iteration {:8d}/{:8d} | consumed samples: {:12d} | global batch size: {:5d} | not trained "
+      "(--iterations-to-skip, --skip-train-iteration-range)\n",
+      record.iteration, num_iterations_, record.consumed_samples, record.global_batch_size));
+  if (metrics_)
+    metrics_->add(untrained_step_line(record.iteration, record.consumed_samples,
+                                      record.consumed_tokens, record.global_batch_size));
 }
 
 void RunLog::log_fp8_errors(int64_t iteration, const std::vector<float>& errors) {
@@ -189,10 +211,16 @@ void RunLog::count(const StepResult& result) {
 
 void RunLog::log_interval(const StepRecord& record, const StepResult& result) {
   const double elapsed_ms = interval_.elapsed_ms / static_cast<double>(interval_.num_steps);
-  print_line(iteration_line(config_.log_format, iteration_line_of(record, result, elapsed_ms),
-                            timestamp_now()));
+  const IterationLine line = iteration_line_of(record, result, elapsed_ms);
+  print_line(iteration_line(config_.log_format, line, timestamp_now()));
   print_line(timer_line(config_.log_format, timers()));
+  const auto now = std::chrono::steady_clock::now();
+  if (last_token_ > 0 && now - progress_at_ >= progress_interval_) {
+    print_line(progress_line(record.consumed_tokens, last_token_, line.tokens_per_s, line.mfu));
+    progress_at_ = now;
+  }
   interval_ = {};
+  has_logged_ = true;
 }
 
 IterationLine RunLog::iteration_line_of(const StepRecord& record, const StepResult& result,
@@ -211,6 +239,7 @@ IterationLine RunLog::iteration_line_of(const StepRecord& record, const StepResu
   if (!result.outcome.skipped) line.grad_norm = result.grad_norm;
   if (interval_.num_advanced > 0)
     line.loss = interval_.loss / static_cast<double>(interval_.num_advanced);
+  line.decoupled_learning_rate = record.next_decoupled_rate;
   if (config_.log_params_norm) line.params_norm = result.params_norm;
   if (config_.has_curriculum()) line.curriculum_seqlen = record.seq_length;
   const double seconds = elapsed_ms * static_cast<double>(interval_.num_steps) / 1e3;
@@ -244,13 +273,24 @@ std::vector<Timer> RunLog::timers() const {
   return {};
 }
 
-void RunLog::write_events(const StepRecord& record, const StepResult& result, double elapsed_ms) {
+RunLog::Speed RunLog::speed_of(double num_tokens, double flops, double elapsed_ms) const {
+  const double seconds = elapsed_ms / 1e3;
+  if (!(seconds > 0)) return {};
+  Speed speed{.tokens_per_s = num_tokens / seconds,
+              .tflops = flops * 1e-12 / seconds / static_cast<double>(config_.world_size)};
+  if (peak_tflops_) speed.mfu = 100.0 * speed.tflops / *peak_tflops_;
+  return speed;
+}
+
+void RunLog::write_events(const StepRecord& record, const StepResult& result, double elapsed_ms,
+                          const Speed& speed) {
   std::vector<Scalar> by_step, by_samples;
   const auto add = [&](const std::string& tag, double value) {
     by_step.push_back({tag, static_cast<float>(value)});
     by_samples.push_back({tag + " vs samples", static_cast<float>(value)});
   };
   if (!config_.no_log_learning_rate_to_tensorboard) add("learning-rate", record.next_learning_rate);
+  if (record.next_decoupled_rate) add("decoupled-learning-rate", *record.next_decoupled_rate);
   add("batch-size", static_cast<double>(record.global_batch_size));
   if (config_.has_curriculum()) add("curriculum_seqlen", static_cast<double>(record.seq_length));
   add("lm loss", result.loss);
@@ -258,6 +298,14 @@ void RunLog::write_events(const StepRecord& record, const StepResult& result, do
   if (!result.outcome.skipped) add("grad-norm", result.grad_norm);
   if (config_.log_params_norm) add("params-norm", result.params_norm);
   add("iteration-time", elapsed_ms / 1e3);
+  by_step.push_back({"throughput", static_cast<float>(speed.tflops)});
+  by_step.push_back({"tokens-per-second", static_cast<float>(speed.tokens_per_s)});
+  if (speed.mfu) by_step.push_back({"mfu", static_cast<float>(*speed.mfu)});
+  // All memory is planned, and allocated once, so Megatron's three numbers are one here.
+  if (config_.log_memory_to_tensorboard) {
+    for (const char* tag : {"mem-reserved-bytes", "mem-allocated-bytes", "mem-max-allocated-bytes"})
+      by_step.push_back({tag, static_cast<float>(memory_bytes_)});
+  }
   by_step.push_back({"world-size", static_cast<float>(config_.world_size)});
   by_step.push_back({"forward-compute-time", result.forward_ms / 1e3F});
   by_step.push_back({"backward-compute-time", result.backward_ms / 1e3F});

@@ -2,6 +2,7 @@
 // step.
 #pragma once
 
+#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -28,7 +29,8 @@ struct StepRecord {
   int64_t seq_length = 0;
   double learning_rate = 0;       // the rate of this step
   double next_learning_rate = 0;  // the rate of the next step, which Megatron prints
-  double batch_wait_ms = 0;       // time that the step waited for the data loader
+  std::optional<double> next_decoupled_rate = {};  // of the word embedding and the head
+  double batch_wait_ms = 0;                        // time that the step waited for the data loader
 };
 
 // Returns the dense bf16 peak of a device in TFLOP/s by its name, if it is known.
@@ -41,7 +43,10 @@ class RunLog {
     ModelShape shape;
     std::string device;  // Backend::description()
     int64_t num_iterations = 0;
-    int64_t num_recomputed_layers = 0;  // in backward, of the whole model
+    int64_t num_recomputed_layers = 0;            // in backward, of the whole model
+    int64_t memory_bytes = 0;                     // planned on this rank's device
+    int64_t last_token = 0;                       // consumed tokens at the end of the run
+    std::chrono::seconds progress_interval{600};  // between lines of progress
     std::string run_id;
     // What this run has logged after these is dropped: it takes those steps again. An evaluation
     // drops nothing.
@@ -58,6 +63,8 @@ class RunLog {
   // then its own alone.
   void training_starts();
   void on_step(const StepRecord& record, const StepResult& result);
+  // An iteration that has consumed its samples and trained nothing; only its counts have meaning.
+  void on_untrained_step(const StepRecord& record);
   struct Evaluation {
     std::string set;  // "validation" or "test", with " NAME" for one of several groups
     double loss = 0;
@@ -99,11 +106,17 @@ class RunLog {
   void count(const StepResult& result);
   void log_interval(const StepRecord& record, const StepResult& result);
   void log_fp8_errors(int64_t iteration, const std::vector<float>& errors);
-  void write_events(const StepRecord& record, const StepResult& result, double elapsed_ms);
+  struct Speed {
+    double tokens_per_s = 0, tflops = 0;  // of all devices, and of one
+    std::optional<double> mfu = {};       // in percent
+  };
+  Speed speed_of(double num_tokens, double flops, double elapsed_ms) const;
+  void write_events(const StepRecord& record, const StepResult& result, double elapsed_ms,
+                    const Speed& speed);
 
   const Config& config_;
   const ModelShape shape_;
-  const int64_t num_iterations_, num_recomputed_layers_;
+  const int64_t num_iterations_, num_recomputed_layers_, memory_bytes_;
   const std::optional<double> peak_tflops_;
   std::FILE* out_;
   const bool prints_text_, logs_steps_;
@@ -111,8 +124,12 @@ class RunLog {
   std::unique_ptr<MetricsFile> metrics_;
   std::unique_ptr<EventFile> events_;
   Interval interval_;
+  const int64_t last_token_;
+  const std::chrono::seconds progress_interval_;
+  std::chrono::steady_clock::time_point progress_at_ = std::chrono::steady_clock::now();
   std::string lost_output_;  // why out_ took no line, until metrics.jsonl tells it
   bool has_lost_output_ = false;
+  bool has_logged_ = false;  // the first step of a process is logged, whatever --log-interval says
   bool after_pause_ = true;  // the step before the next one is no measure of its time
 };
 

@@ -129,6 +129,8 @@ std::string write_run_manifest(const std::filesystem::path& run_folder,
       {"num_iterations", manifest.num_iterations},
       {"arguments", Json::parse(resolved_json(manifest.config))},
   });
+  for (const StepRange& range : manifest.config.untrained_steps())
+    json["untrained_iterations"].push_back({range.first, range.last});
   std::vector<Json> segments = earlier_segments(manifest);
   Json earlier = list_segments(segments);
   segments.push_back(json);

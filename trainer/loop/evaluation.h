@@ -15,10 +15,11 @@ class Evaluation {
   // the validation set then stays where it was.
   bool validate(bool at_end);
   bool test();
+  // All ranks call it, and get the sum over the data-parallel ones, at least 1.
+  double sum_over_data_ranks(double own) const;
 
  private:
   std::optional<double> mean_loss(DataLoader& loader, bool full);
-  double sum_over_data_ranks(double own) const;
 
   Run& run_;
 };

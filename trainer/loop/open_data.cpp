@@ -36,6 +36,28 @@ void check_blend_suffices(Split split, const std::vector<Blend>& groups,
       blend.prefixes.size() > kMostNamed ? ", ..." : "", advice));
 }
 
+// A line for each dataset that training reads: the samples of one epoch, and the epochs of this run.
+std::string datasets_of_training(const std::vector<IndexReport>& reports) {
+  constexpr size_t kMostNamed = 32;
+  std::string text;
+  size_t num_named = 0, num_datasets = 0;
+  for (const IndexReport& report : reports) {
+    if (report.split != Split::kTrain || report.num_epochs < 1) continue;
+    if (++num_datasets > kMostNamed) continue;
+    ++num_named;
+    const double of_epoch =
+        static_cast<double>(report.num_samples) / static_cast<double>(report.num_epochs);
+    const auto asked =
+        static_cast<double>(report.num_asked < 0 ? report.num_samples : report.num_asked);
+    text +=
+        fmt::format(" > training on {}: about {:.0f} samples an epoch, {:.4g} epochs in this run\n",
+                    report.name, of_epoch, of_epoch > 0 ? asked / of_epoch : 0.0);
+  }
+  if (num_named < num_datasets)
+    text += fmt::format(" > and {} datasets more\n", num_datasets - num_named);
+  return text;
+}
+
 // Returns a line that tells how often the run reads each dataset of a split; "" where all are read
 // in part of one epoch. A tiny dataset in a blend, or a long validation, may be read very often
 // without another sign of it.
@@ -98,6 +120,7 @@ void report_datasets(const RunStart& start, const RunInputs& inputs,
       fmt::format(" > {}: {} documents, {} tokens; samples: train {}, validation {}, test {}\n",
                   name_of_datasets(start.config), num_documents, num_tokens, samples(Split::kTrain),
                   samples(Split::kValid), samples(Split::kTest)));
+  start.print(datasets_of_training(datasets.reports));
   for (const Split split : {Split::kTrain, Split::kValid, Split::kTest})
     start.print(epochs_line(split, datasets.reports));
   if (inputs.unseen) {

@@ -140,6 +140,8 @@ std::unique_ptr<RunLog> open_log(Run& run) {
                       .num_iterations = run.schedule.num_iterations(),
                       .num_recomputed_layers =
                           num_recomputed_layers(config, trainer.shape(), run.device->groups.layout),
+                      .memory_bytes = trainer.plan().device_bytes(),
+                      .last_token = run.schedule.at_end(run.model.position()).consumed.tokens,
                       .run_id = logs.run_id,
                       .log_end = logs.end,
                       .prints_text = run.start.is_first_rank(),

@@ -2,18 +2,26 @@
 
 #include <fmt/format.h>
 
+#include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/log/log_lines.h"
 #include "trainer/step/weight_check.h"
 
 namespace weft {
+
+namespace {
+
+Retention retention_of(const Config& config) {
+  return {config.keep_last, config.keep_every, config.save_retain_interval};
+}
+
+}  // namespace
 
 Saving::Saving(Run& run) : run_(run), saved_iteration_(run.model.saved_iteration) {
   const Config& config = run.start.config;
   if (!config.async_save) return;
   background_ = std::make_unique<BackgroundSave>(
       *run.device->backend, run.start.ranks,
-      BackgroundSaveOptions{config.save, config.keep_last, config.keep_every},
-      run.model.snapshot_memory);
+      BackgroundSaveOptions{config.save, retention_of(config)}, run.model.snapshot_memory);
 }
 
 void Saving::check_weights() {
@@ -56,10 +64,11 @@ void Saving::save() {
     trainer.hold_gradients_for(background_->begin(info, saved_tensors()));
     log.print(scheduled_save_line(iteration, config.save));
   } else {
+    const bool is_first = run_.start.is_first_rank();
+    const auto previous = is_first ? latest_iteration(config.save) : std::nullopt;
     save_checkpoint(config.save, info, saved_tensors(), run_.model.staging, run_.start.ranks);
-    if (config.keep_last && run_.start.is_first_rank())
-      remove_old_checkpoints(config.save, iteration, *config.keep_last, config.keep_every,
-                             complete_);
+    if (is_first)
+      remove_after_save(config.save, iteration, previous, retention_of(config), complete_);
     log.print(saved_line(iteration, config.save));
   }
   saved_iteration_ = iteration;

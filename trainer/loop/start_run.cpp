@@ -1,5 +1,6 @@
 // The start of a run, from its options to the first step.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -150,7 +151,9 @@ Run start_run(const RunStart& start, const std::vector<std::string>& notes) {
   check_ranks_agree(start.ranks, facts_of(config, inputs));
   const std::optional<CheckpointChoice> checkpoint = choose_checkpoint_of_all_ranks(start);
   const DeviceChoice choice = choose_device(config.device);
-  start.print(start_banner(config, notes, schedule, inputs.vocabulary));
+  // A terminal shows what is worth reading; a log is searched for the rest.
+  const bool shows_all = config.verbose || isatty(fileno(start.out)) == 0;
+  start.print(start_banner(config, notes, schedule, inputs.vocabulary, shows_all));
   if (!doubt.empty()) start.print("WARNING: " + doubt + "\n");
   auto device = std::make_unique<RunDevice>(open_device(start, choice, inputs));
   const Clock::time_point initialized = Clock::now();

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "indexed_dataset/base/process/stop_signal.h"
@@ -31,7 +32,8 @@ TrainLoop::TrainLoop(Run& run)
       evaluation_(run),
       saving_(run),
       first_iteration_(run.model.iteration() + 1),
-      lr_consumed_samples_(run.model.consumed_samples()) {}
+      lr_consumed_samples_(run.model.consumed_samples()),
+      untrained_steps_(config_.untrained_steps()) {}
 
 ExitCode TrainLoop::run() {
   try {
@@ -62,26 +64,32 @@ ExitCode TrainLoop::train() {
   }
   DataLoader* const loader = run_.data->train_loader.get();
   StepProfiler* const profiler = run_.profile.profiler.get();
+  if (run_.start.is_first_rank())
+    heartbeat_.emplace(Heartbeat::Options{.out = run_.start.out, .saves = !config_.save.empty()});
   while (iteration() < run_.schedule.num_iterations()) {
+    beat(iteration() + 1);
     const double waited_ms = loader->waited_ms();
     const GlobalBatch batch = loader->next();
     ranks_.recorder().set_iteration(iteration() + 1);
-    if (profiler) profiler->begin_step(iteration() + 1);
-    const int64_t shadow_interval = config_.fp8_shadow_interval.value_or(0);
-    const bool has_updated = trainer_.step(
-        batch, {.learning_rate = run_.model.state.lr.current(),
-                .params_norm = config_.log_params_norm,
-                .fp8_errors = shadow_interval > 0 && (iteration() + 1) % shadow_interval == 0});
-    if (profiler) profiler->end_step();
-    record_step(batch, has_updated, loader->waited_ms() - waited_ms);
-    const bool ends_profile = profiler && profiler->is_last(iteration());
-    // Those of the step before, while this one runs.
-    read_results(ends_profile ? 0 : run_.device->results_in_flight);
-    if (ends_profile) report_profile(run_);
+    if (is_untrained(iteration() + 1)) {
+      pass_over(batch);
+    } else {
+      if (profiler) profiler->begin_step(iteration() + 1);
+      const bool has_updated = trainer_.step(batch, options_of_step(batch));
+      if (profiler) profiler->end_step();
+      record_step(batch, has_updated, loader->waited_ms() - waited_ms);
+      const bool ends_profile = profiler && profiler->is_last(iteration());
+      // Those of the step before, while this one runs.
+      read_results(ends_profile ? 0 : run_.device->results_in_flight);
+      if (ends_profile) report_profile(run_);
+    }
 
     Control control = decide_control();
     const bool acts = control.check_weights || control.evaluate || control.save;
-    if (acts || control.stop != StopReason::kNone) read_results(0);
+    if (acts || control.stop != StopReason::kNone) {
+      read_results(0);
+      beat(0);
+    }
     if (control.check_weights) saving_.check_weights();
     if (control.evaluate && !evaluation_.validate(/*at_end=*/false)) control = decide_control();
     if (control.save) saving_.save();
@@ -89,6 +97,49 @@ ExitCode TrainLoop::train() {
   }
   read_results(0);
   return ExitCode::kDone;
+}
+
+StepOptions TrainLoop::options_of_step(const GlobalBatch& batch) {
+  const LrSchedule& lr = run_.model.state.lr;
+  const int64_t shadow_interval = config_.fp8_shadow_interval.value_or(0);
+  return {.learning_rate = lr.current(),
+          .weight_decay = lr.current_weight_decay(),
+          .decoupled_learning_rate = lr.current_decoupled(),
+          .num_loss_tokens = count_loss_tokens(batch),
+          .params_norm = config_.log_params_norm,
+          .fp8_errors = shadow_interval > 0 && (iteration() + 1) % shadow_interval == 0};
+}
+
+// With --calculate-per-token-loss all ranks of a step need the tokens of all. Without masks the
+// mean over micro-batches is the mean over tokens.
+std::optional<double> TrainLoop::count_loss_tokens(const GlobalBatch& batch) {
+  if (!config_.calculate_per_token_loss || !config_.has_loss_mask()) return std::nullopt;
+  return evaluation_.sum_over_data_ranks(batch.num_loss_tokens);
+}
+
+void TrainLoop::beat(int64_t iteration) {
+  if (heartbeat_) heartbeat_->iteration_begins(iteration);
+}
+
+bool TrainLoop::is_untrained(int64_t iteration) const {
+  return std::ranges::any_of(untrained_steps_, [iteration](const StepRange& range) {
+    return range.first <= iteration && iteration <= range.last;
+  });
+}
+
+// Consumes the samples of an iteration without training on them. As in Megatron nothing else moves,
+// the learning rate neither.
+void TrainLoop::pass_over(const GlobalBatch& batch) {
+  read_results(0);
+  run_.data->train_loader->release();
+  trainer_.pass_over(batch);
+  const int64_t batch_size = run_.model.consumed_samples() - lr_consumed_samples_;
+  lr_consumed_samples_ = run_.model.consumed_samples();
+  log_.on_untrained_step({.iteration = iteration(),
+                          .consumed_samples = run_.model.consumed_samples(),
+                          .consumed_tokens = run_.model.position().consumed.tokens,
+                          .global_batch_size = batch_size,
+                          .seq_length = batch.seq_length});
 }
 
 // Counts the step that was just enqueued. The learning rate moves after the step, if that updates
@@ -107,6 +158,7 @@ void TrainLoop::record_step(const GlobalBatch& batch, bool has_updated, double b
                      .seq_length = batch.seq_length,
                      .learning_rate = learning_rate,
                      .next_learning_rate = lr.current(),
+                     .next_decoupled_rate = lr.current_decoupled(),
                      .batch_wait_ms = batch_wait_ms});
 }
 

@@ -3,9 +3,12 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <stdexcept>
+#include <vector>
 
 #include "indexed_dataset/base/process/exit_code.h"
+#include "trainer/log/heartbeat.h"
 #include "trainer/loop/evaluation.h"
 #include "trainer/loop/run.h"
 #include "trainer/loop/saving.h"
@@ -38,6 +41,11 @@ class TrainLoop {
  private:
   ExitCode train_and_finish();
   ExitCode train();
+  StepOptions options_of_step(const GlobalBatch& batch);
+  std::optional<double> count_loss_tokens(const GlobalBatch& batch);
+  bool is_untrained(int64_t iteration) const;
+  void beat(int64_t iteration);
+  void pass_over(const GlobalBatch& batch);
   void record_step(const GlobalBatch& batch, bool has_updated, double batch_wait_ms);
   void read_results(size_t max_in_flight);
   void tolerate_or_stop(const StepRecord& record, const StepResult& result);
@@ -55,7 +63,9 @@ class TrainLoop {
   Saving saving_;
   const int64_t first_iteration_;  // of this process
   int64_t lr_consumed_samples_;    // consumed samples when the learning rate advanced last
-  std::deque<StepRecord> unread_;  // steps whose results are unread, oldest first
+  const std::vector<StepRange> untrained_steps_;
+  std::optional<Heartbeat> heartbeat_;  // of the first rank, while it trains
+  std::deque<StepRecord> unread_;       // steps whose results are unread, oldest first
 };
 
 }  // namespace weft

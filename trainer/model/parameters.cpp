@@ -157,8 +157,10 @@ ParameterTable::ParameterTable(const ModelShape& shape, const ParallelLayout& la
   const int64_t C = shape.hidden_size;
   const double std = shape.init_method_std;
   const auto word_table = [&](const char* name) {
-    return without_padding(matrix(name, {shape.padded_vocab_size, C}, 0, std, layout),
-                           shape.num_words());
+    Parameter table = without_padding(matrix(name, {shape.padded_vocab_size, C}, 0, std, layout),
+                                      shape.num_words());
+    table.is_word_table = true;
+    return table;
   };
   std::vector<Parameter> parameters;
   if (has_head()) {

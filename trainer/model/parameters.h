@@ -55,6 +55,7 @@ struct Parameter {
   int64_t num_own = 0;         // of the model: the first num_own elements, the rest is padding
   bool is_sharded = false;     // tensor parallelism of any size shards it
   bool decays = false;         // weight decay applies: to matrices and embeddings, never to vectors
+  bool is_word_table = false;  // the word embedding, or a head of its own
   double init_std = 0;         // 0 means the constant init_value
   float init_value = 0;
 };

@@ -13,6 +13,7 @@
 #include "trainer/data/loader_plan.h"
 #include "trainer/log/banner.h"
 #include "trainer/log/log_lines.h"
+#include "trainer/log/run_log.h"
 #include "trainer/plan/limits.h"
 #include "trainer/plan/memory_advice.h"
 #include "trainer/plan/train_setup.h"
@@ -61,6 +62,53 @@ struct PlannedDevice {
   std::unique_ptr<Backend> backend;
   std::string description;
 };
+
+// Stages of equal speed are idle for p - 1 of v m + p - 1 works, each of a micro-batch in one of
+// their v chunks [Narayanan et al. 2021, arXiv:2104.04473, section 2.2].
+double bubble_percent(const BatchSchedule& schedule, const Topology& topology) {
+  const int64_t last = schedule.num_micro_batches(schedule.num_train_samples());
+  const int64_t works = topology.num_chunks * last + topology.pp_size - 1;
+  return 100.0 * static_cast<double>(topology.pp_size - 1) / static_cast<double>(works);
+}
+
+// 174591836160 -> "174.6 B"
+std::string short_count(double count) {
+  for (const auto& [size, unit] : {std::pair{1e12, "T"}, {1e9, "B"}, {1e6, "M"}, {1e3, "K"}}) {
+    if (count >= size) return fmt::format("{:.4g} {}", count / size, unit);
+  }
+  return fmt::format("{:.0f}", count);
+}
+
+// The whole plan in one line: the model, the devices, their memory, idle time, length and days.
+std::string verdict_line(const Config& config, const ModelShape& shape, const Topology& topology,
+                         const BatchSchedule& schedule, const PlannedDevice& device,
+                         int64_t needed_bytes) {
+  constexpr double kGiB = 1 << 30, kUsualMfu = 0.4, kSecondsPerDay = 86400;
+  const int64_t free_bytes =
+      device.profile ? device.profile->free_bytes() : device.backend->free_memory_bytes();
+  std::string text = fmt::format(
+      "{}: {} parameters on {} x {} (TP {}, PP {}{}, DP {}): needs {:.2f} of {:.2f} GiB",
+      needed_bytes <= free_bytes ? "fits" : "DOES NOT FIT",
+      short_count(static_cast<double>(shape.num_parameters())), config.world_size,
+      device.profile ? device.profile->name : device.backend->description(), topology.tp_size,
+      topology.pp_size, topology.num_chunks > 1 ? fmt::format(" x {}", topology.num_chunks) : "",
+      topology.dp_size, static_cast<double>(needed_bytes) / kGiB,
+      static_cast<double>(free_bytes) / kGiB);
+  if (topology.pp_size > 1)
+    text += fmt::format(", bubble {:.1f} %", bubble_percent(schedule, topology));
+  const auto tokens =
+      static_cast<double>(schedule.after(schedule.num_iterations(), {}).consumed.tokens);
+  text += fmt::format(", {} iterations of up to {} tokens", schedule.num_iterations(),
+                      short_count(static_cast<double>(config.global_batch() * config.seq_length)));
+  const std::optional<double> peak =
+      config.dtype() == DType::kFloat32 ? std::nullopt : peak_tflops(device.description);
+  if (peak) {
+    const double flops_per_s = kUsualMfu * *peak * 1e12 * static_cast<double>(config.world_size);
+    text += fmt::format(", {:.3g} days at 40 % of {} TFLOP/s",
+                        model_flops(shape, tokens) / flops_per_s / kSecondsPerDay, *peak);
+  }
+  return text + "\n";
+}
 
 std::string schedule_table(const Config& config, const BatchSchedule& schedule) {
   constexpr int64_t kRows = 10;
@@ -113,20 +161,16 @@ std::string stage_table(const std::deque<PlannedStage>& stages, const Topology& 
   return text;
 }
 
-// Stages of equal speed are idle for p - 1 of v m + p - 1 works, each of a micro-batch in one of
-// their v chunks [Narayanan et al. 2021, arXiv:2104.04473, section 2.2]; for more where a last
-// group is smaller.
+// Stages are idle for longer than bubble_percent() where a last group is smaller.
 std::string bubble_line(const Config& config, const BatchSchedule& schedule,
                         const Topology& topology) {
   const int64_t last = schedule.num_micro_batches(schedule.num_train_samples());
-  const int64_t works = topology.num_chunks * last + topology.pp_size - 1;
   const int64_t group =
       config.microbatch_group_size_per_virtual_pipeline_stage.value_or(topology.pp_size);
   const bool is_uneven = topology.num_chunks > 1 && last % group != 0;
   std::string text =
       fmt::format(" > pipeline bubble: {}{:.1f} % of a step with {} micro-batches, the last size",
-                  is_uneven ? "at least " : "",
-                  100.0 * (topology.pp_size - 1) / static_cast<double>(works), last);
+                  is_uneven ? "at least " : "", bubble_percent(schedule, topology), last);
   if (topology.num_chunks > 1)
     text += fmt::format(", and {} virtual stages on each rank", topology.num_chunks);
   return text + "\n";
@@ -218,7 +262,10 @@ void dry_run(const Config& config, const std::vector<std::string>& notes, int64_
                                           return a.plan().device_bytes() < b.plan().device_bytes();
                                         });
   const MemoryPlan& plan = largest->plan();
-  std::string text = start_banner(config, notes, schedule, vocabulary);
+  const int64_t nccl_bytes = device.nccl_bytes(config, topology);
+  std::string text =
+      verdict_line(config, shape, topology, schedule, device, plan.device_bytes() + nccl_bytes) +
+      start_banner(config, notes, schedule, vocabulary, /*with_arguments=*/config.verbose);
   if (!doubt.empty()) text += "WARNING: " + doubt + "\n";
   text += fmt::format("> device: {}\n", device.description);
   if (device.is_gpu()) text += slow_attention_line(shape, topology);
@@ -231,7 +278,6 @@ void dry_run(const Config& config, const std::vector<std::string>& notes, int64_
     text += fmt::format(" > each of {} ranks plans the same memory:\n", config.world_size);
   }
   text += plan.to_string();
-  const int64_t nccl_bytes = device.nccl_bytes(config, topology);
   if (nccl_bytes > 0) {
     text += fmt::format(" > NCCL: about {} MiB more on each device, {} for each of {} groups\n",
                         nccl_bytes >> 20, kNcclGroupBytes >> 20, num_groups_of_several(topology));

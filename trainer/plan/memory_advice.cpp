@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "trainer/config/pipeline_partition.h"
 #include "trainer/plan/train_setup.h"
 
 namespace weft {
@@ -76,11 +77,15 @@ std::string advice_of_ranks(const Config& config, const RankBytes& free,
   for (const Change& change : free_changes(config)) change.apply(changed);
   // Those were chosen for other stages.
   const bool has_own_stages =
-      config.num_virtual_stages() > 1 || config.pp_partition_method != "uniform";
+      config.num_virtual_stages() > 1 || partition_method(config) != "uniform";
   changed.num_layers_per_virtual_pipeline_stage.reset();
   changed.num_virtual_stages_per_pipeline_rank.reset();
   changed.microbatch_group_size_per_virtual_pipeline_stage.reset();
   changed.pp_partition_method = "uniform";
+  changed.decoder_first_pipeline_num_layers.reset();
+  changed.decoder_last_pipeline_num_layers.reset();
+  changed.account_for_embedding_in_pipeline_split = false;
+  changed.account_for_loss_in_pipeline_split = false;
   const int64_t present = config.tensor_model_parallel_size * config.pipeline_model_parallel_size;
   for (int64_t shares = 2; shares <= 1024; shares *= 2) {
     if (shares <= present) continue;

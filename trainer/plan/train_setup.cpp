@@ -91,7 +91,7 @@ Topology topology_of(const Config& config, const ModelShape& shape) {
   topology.sequence_parallel = config.shares_sequence();
   topology.num_chunks = config.num_virtual_stages();
   topology.stage_layers =
-      layers_of_stages(config.pp_partition_method, topology.pp_size, shape, topology.num_chunks);
+      layers_of_stages(partition_method(config), topology.pp_size, shape, topology.num_chunks);
   return topology;
 }
 
@@ -121,7 +121,7 @@ std::string num_parameters_lines(const ModelShape& shape, const Topology& topolo
 
 std::string stage_lines(const Config& config, const Topology& topology) {
   if (topology.pp_size == 1) return "";
-  return fmt::format("Partitioning pipeline stages with method {}\n", config.pp_partition_method) +
+  return fmt::format("Partitioning pipeline stages with method {}\n", partition_method(config)) +
          text_of_stages(topology.stage_layers, topology.pp_size);
 }
 

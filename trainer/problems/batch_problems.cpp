@@ -29,8 +29,22 @@ void check_duration(const Config& c, ProblemList& p) {
   p.positive(c.train_samples, "--train-samples");
   p.positive(c.train_tokens, "--train-tokens");
   p.positive(c.exit_interval, "--exit-interval");
-  p.add_if(!c.train_iters && !c.train_samples,
-           "one of --train-iters and --train-samples is required");
+  p.positive(c.train_epochs, "--train-epochs");
+  p.add_if(!c.train_iters && !c.train_samples && !c.train_epochs,
+           "one of --train-iters, --train-samples and --train-epochs is required");
+  p.add_if(
+      c.eval_global_batch_size && *c.eval_global_batch_size != c.global_batch(),
+      "--eval-global-batch-size {}: evaluations take batches of --global-batch-size, {}; leave "
+      "it out",
+      c.eval_global_batch_size.value_or(0), c.global_batch());
+  try {
+    const std::vector<StepRange> untrained = c.untrained_steps();
+    p.add_if(!untrained.empty() && !c.curriculum_metrics.empty(),
+             "--iterations-to-skip and --skip-train-iteration-range do not go with "
+             "--curriculum-metrics");
+  } catch (const std::invalid_argument& error) {
+    p.add_if(true, "{}", error.what());
+  }
   p.add_if(c.train_iters && c.train_samples,
            "--train-iters {} and --train-samples {} exclude each other", c.train_iters.value_or(0),
            c.train_samples.value_or(0));
@@ -51,7 +65,6 @@ void check_duration(const Config& c, ProblemList& p) {
                               .rampup_batch_size = c.rampup_batch_size,
                               .step_batch_size_schedule = c.step_batch_size_schedule,
                               .sequence_length = c.seq_length,
-                              .has_train_samples = c.train_samples.has_value(),
                               .micro_batch_size = c.micro_batch_size,
                               .data_parallel_size = c.data_parallel_size()}))
     p.list.push_back(std::move(problem));

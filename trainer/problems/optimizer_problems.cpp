@@ -17,13 +17,17 @@ void check_units_of_schedule(const Config& c, ProblemList& p) {
   if (c.train_iters) {
     p.add_if(c.lr_decay_samples.has_value(),
              "--lr-decay-samples belongs to --train-samples; give --lr-decay-iters");
-    p.add_if(c.lr_warmup_samples.has_value(),
+    p.add_if(c.lr_warmup_samples.value_or(0) != 0,
              "--lr-warmup-samples belongs to --train-samples; give --lr-warmup-iters");
+    p.add_if(c.lr_wsd_decay_samples.has_value(),
+             "--lr-wsd-decay-samples belongs to --train-samples; give --lr-wsd-decay-iters");
   } else if (c.train_samples) {
     p.add_if(c.lr_decay_iters.has_value(),
              "--lr-decay-iters belongs to --train-iters; give --lr-decay-samples");
-    p.add_if(c.lr_warmup_iters.has_value(),
+    p.add_if(c.lr_warmup_iters.value_or(0) != 0,
              "--lr-warmup-iters belongs to --train-iters; give --lr-warmup-samples");
+    p.add_if(c.lr_wsd_decay_iters.has_value(),
+             "--lr-wsd-decay-iters belongs to --train-iters; give --lr-wsd-decay-samples");
   }
   p.add_if(c.lr_warmup_fraction && c.lr_warmup_iters.value_or(0) != 0,
            "--lr-warmup-fraction {} and --lr-warmup-iters {} exclude each other",
@@ -49,8 +53,40 @@ void check_tokens_of_schedule(const Config& c, ProblemList& p) {
   p.add_if(c.lr_warmup_tokens && c.lr_decay_tokens && *c.lr_warmup_tokens >= *c.lr_decay_tokens,
            "--lr-warmup-tokens {} must be less than --lr-decay-tokens {}",
            c.lr_warmup_tokens.value_or(0), c.lr_decay_tokens.value_or(0));
-  p.add_if(c.lr_decay_tokens && c.lr_decay_style == LrDecayStyle::kInverseSquareRoot,
+  p.add_if(c.lr_decay_tokens && (c.lr_decay_style == LrDecayStyle::kInverseSquareRoot ||
+                                 c.lr_decay_style == LrDecayStyle::kWsd),
            "--lr-decay-tokens goes with --lr-decay-style linear or cosine");
+}
+
+// The last part of WSD lies behind the warm-up and within the decay.
+void check_wsd(const Config& c, ProblemList& p) {
+  const bool is_wsd = c.lr_decay_style == LrDecayStyle::kWsd;
+  const auto& length = c.train_iters ? c.lr_wsd_decay_iters : c.lr_wsd_decay_samples;
+  const char* const flag = c.train_iters ? "--lr-wsd-decay-iters" : "--lr-wsd-decay-samples";
+  p.add_if(is_wsd && !length, "--lr-decay-style WSD needs {}, the length of its last part", flag);
+  p.add_if(!is_wsd && length, "{} {} needs --lr-decay-style WSD", flag, length.value_or(0));
+  p.positive(length, flag);
+  const LrSettings settings = lr_settings(c);
+  p.add_if(
+      is_wsd && length.value_or(0) > 0 &&
+          static_cast<double>(settings.wsd_decay_steps) >
+              static_cast<double>(settings.decay_steps) - settings.warmup_steps,
+      "{} {} is longer than what the warm-up leaves of the decay (--lr-warmup-*, --lr-decay-*)",
+      flag, length.value_or(0));
+}
+
+void check_weight_decay(const Config& c, ProblemList& p) {
+  check_weight_decay(c, p);
+  const bool is_constant = c.weight_decay_incr_style == WeightDecayStyle::kConstant;
+  p.add_if(is_constant && (c.start_weight_decay || c.end_weight_decay),
+           "--start-weight-decay and --end-weight-decay need --weight-decay-incr-style linear or "
+           "cosine");
+  p.add_if(!is_constant && !(c.start_weight_decay && c.end_weight_decay),
+           "--weight-decay-incr-style {} needs --start-weight-decay and --end-weight-decay",
+           name_of(c.weight_decay_incr_style));
+  p.add_if(c.first_weight_decay() < 0 || c.last_weight_decay() < c.first_weight_decay(),
+           "--start-weight-decay {} must be at least 0, and --end-weight-decay {} no smaller",
+           c.first_weight_decay(), c.last_weight_decay());
 }
 
 }  // namespace
@@ -65,6 +101,16 @@ void check_optimizer(const Config& c, ProblemList& p) {
            c.lr_warmup_iters.value_or(0));
   p.add_if(c.lr_warmup_samples.value_or(0) < 0, "--lr-warmup-samples must be at least 0 (got {})",
            c.lr_warmup_samples.value_or(0));
+  p.add_if(c.lr_warmup_init < 0 || (c.lr > 0 && c.lr_warmup_init > c.lr),
+           "--lr-warmup-init {} must lie between 0 and --lr {}", c.lr_warmup_init, c.lr);
+  p.add_if(c.decoupled_lr && !(*c.decoupled_lr > 0), "--decoupled-lr must be positive (got {})",
+           c.decoupled_lr.value_or(0));
+  p.add_if(c.decoupled_min_lr && !c.decoupled_lr, "--decoupled-min-lr {} needs --decoupled-lr",
+           c.decoupled_min_lr.value_or(0));
+  p.add_if(c.decoupled_lr && (c.decoupled_min_lr.value_or(c.min_lr) < 0 ||
+                              c.decoupled_min_lr.value_or(c.min_lr) > *c.decoupled_lr),
+           "--decoupled-min-lr {} must lie between 0 and --decoupled-lr {}",
+           c.decoupled_min_lr.value_or(c.min_lr), c.decoupled_lr.value_or(0));
   const double fraction = c.lr_warmup_fraction.value_or(0);
   p.add_if(fraction < 0 || fraction >= 1, "--lr-warmup-fraction must be in [0, 1) (got {})",
            fraction);
@@ -73,7 +119,8 @@ void check_optimizer(const Config& c, ProblemList& p) {
   bool fits = true;
   for (const auto& [iterations, flag] : {std::pair{c.train_iters, "--train-iters"},
                                          {c.lr_decay_iters, "--lr-decay-iters"},
-                                         {c.lr_warmup_iters, "--lr-warmup-iters"}}) {
+                                         {c.lr_warmup_iters, "--lr-warmup-iters"},
+                                         {c.lr_wsd_decay_iters, "--lr-wsd-decay-iters"}}) {
     if (product_fits(iterations.value_or(0), c.global_batch())) continue;
     fits = false;
     p.add_if(true, "{} {} times --global-batch-size {} does not fit into 64 bits", flag,
@@ -86,6 +133,7 @@ void check_optimizer(const Config& c, ProblemList& p) {
              "learning rate warm-up of {} samples must be shorter than its decay of {} samples "
              "(--lr-warmup-*, --lr-decay-*)",
              settings.warmup_steps, settings.decay_steps);
+    check_wsd(c, p);
   }
   const auto is_beta = [](double value) { return value >= 0 && value < 1; };
   p.add_if(!is_beta(c.adam_beta1), "--adam-beta1 must be in [0, 1) (got {})", c.adam_beta1);

@@ -117,7 +117,7 @@ void check_pipeline(const Config& c, bool has_shape, ProblemList& p) {
   if (p.list.size() != before || c.world_size % (tp * pp) != 0) return;
   try {
     // The size of the vocabulary, which may not be known yet, changes no stage that is refused.
-    layers_of_stages(c.pp_partition_method, pp, model_shape(c, c.vocab_size.value_or(1)),
+    layers_of_stages(partition_method(c), pp, model_shape(c, c.vocab_size.value_or(1)),
                      num_virtual_stages);
   } catch (const std::invalid_argument& error) {
     p.add_if(true, "{}", error.what());

@@ -25,6 +25,15 @@ void check_checkpoints(const Config& c, ProblemList& p) {
   p.add_if(c.async_save && c.save.empty(), "--async-save needs --save");
   p.positive(c.keep_last, "--keep-last");
   p.positive(c.keep_every, "--keep-every");
+  p.positive(c.save_retain_interval, "--save-retain-interval");
+  p.add_if(c.save_retain_interval && c.keep_last,
+           "--save-retain-interval {} and --keep-last {} exclude each other",
+           c.save_retain_interval.value_or(0), c.keep_last.value_or(0));
+  p.add_if(c.save_retain_interval.value_or(0) > 0 && c.save_interval.value_or(0) > 0 &&
+               *c.save_retain_interval % *c.save_interval != 0,
+           "--save-retain-interval {} is not a multiple of --save-interval {}",
+           c.save_retain_interval.value_or(0), c.save_interval.value_or(0));
+  p.add_if(!load && c.use_checkpoint_args, "--use-checkpoint-args needs --load");
   p.add_if(c.keep_every && !c.keep_last, "--keep-every {} needs --keep-last",
            c.keep_every.value_or(0));
   p.add_if(c.keep_last && c.save.empty(), "--keep-last {} needs --save", c.keep_last.value_or(0));
@@ -49,6 +58,13 @@ void check_profile(const Config& c, ProblemList& p) {
   try {
     const std::optional<StepRange> steps = c.profiled_steps();
     if (!steps) return;
+    const auto covers = [&steps](const StepRange& r) {
+      return r.first <= steps->last && r.last >= steps->first;
+    };
+    p.add_if(std::ranges::any_of(c.untrained_steps(), covers),
+             "--profile-steps {} names iterations that are not trained (--iterations-to-skip, "
+             "--skip-train-iteration-range)",
+             c.profile_steps);
     p.add_if(c.skip_train, "--profile-steps {} needs training, and --skip-train is given",
              c.profile_steps);
     p.add_if(c.train_iters.value_or(steps->last) < steps->last,

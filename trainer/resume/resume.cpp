@@ -16,12 +16,32 @@ namespace weft {
 
 namespace {
 
-LrDecayStyle style_named(const std::string& name) {
-  for (const LrDecayStyle style : {LrDecayStyle::kConstant, LrDecayStyle::kLinear,
-                                   LrDecayStyle::kCosine, LrDecayStyle::kInverseSquareRoot}) {
-    if (name == name_of(style)) return style;
+template <typename Style, size_t kSize>
+Style style_named(const std::string& name, const std::pair<const char*, Style> (&styles)[kSize]) {
+  for (const auto& [word, style] : styles) {
+    if (name == word) return style;
   }
   throw std::runtime_error("the checkpoint's learning rate decay style is not known: " + name);
+}
+
+// The schedule that a checkpoint has saved. The weight decay is always that of the command line,
+// whose changes are announced.
+LrSettings saved_settings(const CheckpointInfo& checkpoint, const LrSettings& ours) {
+  LrSettings saved = ours;
+  saved.max_lr = checkpoint.max_lr;
+  saved.min_lr = checkpoint.min_lr;
+  saved.init_lr = checkpoint.init_lr;
+  saved.warmup_steps = checkpoint.lr_warmup_samples;
+  saved.decay_steps = checkpoint.lr_decay_samples;
+  saved.style = style_named(checkpoint.lr_decay_style, kLrDecayStyles);
+  saved.wsd_decay_steps = checkpoint.lr_wsd_decay_samples;
+  saved.wsd_style = style_named(checkpoint.lr_wsd_decay_style, kWsdDecayStyles);
+  saved.decoupled_max_lr = checkpoint.decoupled_max_lr;
+  saved.decoupled_min_lr = checkpoint.decoupled_min_lr;
+  saved.decay_tokens = checkpoint.lr_decay_tokens;
+  saved.warmup_tokens = checkpoint.lr_warmup_tokens;
+  saved.counts_as_deepspeed = checkpoint.lr_tokens_as_deepspeed;
+  return saved;
 }
 
 // These are kept among the arguments.
@@ -102,6 +122,11 @@ CheckpointInfo checkpoint_info(const RunState& state, const ModelShape& shape, c
   info.consumed_valid_samples = state.consumed_valid_samples;
   info.max_lr = lr.max_lr;
   info.min_lr = lr.min_lr;
+  info.init_lr = lr.init_lr;
+  info.lr_wsd_decay_samples = lr.wsd_decay_steps;
+  info.lr_wsd_decay_style = name_of(lr.wsd_style);
+  info.decoupled_max_lr = lr.decoupled_max_lr;
+  info.decoupled_min_lr = lr.decoupled_min_lr;
   info.lr_warmup_samples = lr.warmup_steps;
   info.lr_decay_samples = lr.decay_steps;
   info.lr_decay_style = name_of(lr.style);
@@ -215,14 +240,7 @@ Resume plan_resume(const CheckpointInfo& checkpoint, const ModelShape& shape, co
       compare_blends(checkpoint.data, checkpoint.arguments_json, data, num_begun, config);
   if (!blend_changes.refused.empty()) throw std::invalid_argument(blend_changes.refused.front());
 
-  const LrSettings saved{.max_lr = checkpoint.max_lr,
-                         .min_lr = checkpoint.min_lr,
-                         .warmup_steps = checkpoint.lr_warmup_samples,
-                         .decay_steps = checkpoint.lr_decay_samples,
-                         .style = style_named(checkpoint.lr_decay_style),
-                         .decay_tokens = checkpoint.lr_decay_tokens,
-                         .warmup_tokens = checkpoint.lr_warmup_tokens,
-                         .counts_as_deepspeed = checkpoint.lr_tokens_as_deepspeed};
+  const LrSettings saved = saved_settings(checkpoint, ours);
   Resume resume{.state = {.scalars = checkpoint.scalars,
                           .consumed_valid_samples = checkpoint.consumed_valid_samples,
                           .lr = LrSchedule(reconcile_with(checkpoint, ours, saved, config),

@@ -119,12 +119,52 @@ void Optimizer::gradient_norm(Tensor norm_and_clip, double loss_scale) {
                    .accumulate = false});
 }
 
-void Optimizer::update(Tensor norm_and_clip, double learning_rate, int64_t step,
+void Optimizer::update(Tensor norm_and_clip, const UpdateRates& rates, int64_t step,
                        ParameterGatherer& gatherer) {
+  UpdateRates of_word_tables = rates;
+  of_word_tables.learning_rate = rates.of_word_tables.value_or(0);
   for (size_t bucket = parts_.size(); bucket-- > 0;) {
-    update_part(parts_[bucket], norm_and_clip, learning_rate, step);
+    const Part& part = parts_[bucket];
+    if (!rates.of_word_tables) {
+      update_part(part, norm_and_clip, rates, step);
+    } else {
+      for (const Part& words : parts_of_word_tables(part, /*inside=*/true))
+        update_part(words, norm_and_clip, of_word_tables, step);
+      for (const Part& others : parts_of_word_tables(part, /*inside=*/false))
+        update_part(others, norm_and_clip, rates, step);
+    }
     gatherer.gather(bucket);
   }
+}
+
+// Cuts a part at the word tables, which begin with whole blocks, and returns the pieces in them or
+// those between them.
+std::vector<Optimizer::Part> Optimizer::parts_of_word_tables(const Part& part, bool inside) const {
+  std::vector<Part> pieces;
+  const auto add = [&](int64_t first, int64_t end) {
+    if (first < end)
+      pieces.push_back(
+          {{first, end - first}, {part.state.first + first - part.arena.first, end - first}});
+  };
+  std::vector<ArenaRange> tables;
+  for (const Parameter& parameter : table_.all()) {
+    if (parameter.is_word_table)
+      tables.push_back({parameter.arena_offset, (parameter.num_elements + kOptimizerBlock - 1) /
+                                                    kOptimizerBlock * kOptimizerBlock});
+  }
+  std::ranges::sort(tables, {}, &ArenaRange::first);
+  int64_t at = part.arena.first;
+  for (const ArenaRange& table : tables) {
+    const int64_t first = std::clamp(table.first, at, part.arena.end()),
+                  end = std::clamp(table.end(), at, part.arena.end());
+    if (inside)
+      add(first, end);
+    else
+      add(at, first);
+    at = end;
+  }
+  if (!inside) add(at, part.arena.end());
+  return pieces;
 }
 
 void Optimizer::parameters_from_masters(ParameterGatherer& gatherer) {
@@ -143,7 +183,7 @@ void Optimizer::parameters_from_masters(ParameterGatherer& gatherer) {
   }
 }
 
-void Optimizer::update_part(const Part& part, Tensor norm_and_clip, double learning_rate,
+void Optimizer::update_part(const Part& part, Tensor norm_and_clip, const UpdateRates& rates,
                             int64_t step) {
   AdamW args;
   args.param = range_of(parameters_, part.arena);
@@ -160,11 +200,11 @@ void Optimizer::update_part(const Part& part, Tensor norm_and_clip, double learn
   if (options_.has_bf16_moments) args.block_numbers = range_of(block_numbers_, blocks);
   args.seed = options_.seed;
   args.clip = norm_and_clip;
-  args.lr = learning_rate;
+  args.lr = rates.learning_rate;
   args.beta1 = options_.beta1;
   args.beta2 = options_.beta2;
   args.eps = options_.eps;
-  args.weight_decay = options_.weight_decay;
+  args.weight_decay = rates.weight_decay;
   args.step = step;
   backend_.run(args);
 }

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "kernels/backend.h"
@@ -21,7 +22,7 @@
 namespace weft {
 
 struct OptimizerOptions {
-  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.01;
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
   float clip_grad = 1.0F;  // limit of the global L2 norm; 0 clips nothing but reports the norm
   bool has_bf16_moments =
       false;          // rounded at random (kernels/numbers/moment_rounding.h), else fp32
@@ -29,6 +30,13 @@ struct OptimizerOptions {
   // Masters and moments lie in pinned host memory, where the update reads and writes them over the
   // bus. It is the same update, so the bits do not depend on it.
   bool offloads_state = false;
+};
+
+// The rates of one update.
+struct UpdateRates {
+  double learning_rate = 0, weight_decay = 0;
+  std::optional<double> of_word_tables =
+      {};  // the learning rate of the word embedding and the head
 };
 
 class Optimizer {
@@ -53,7 +61,7 @@ class Optimizer {
   void gradient_norm(Tensor norm_and_clip, double loss_scale = 1);
   // Enqueues update number `step`, 1 for the first, of the rank's own elements, bucket by bucket,
   // and hands each bucket to the gatherer. It does not wait.
-  void update(Tensor norm_and_clip, double learning_rate, int64_t step,
+  void update(Tensor norm_and_clip, const UpdateRates& rates, int64_t step,
               ParameterGatherer& gatherer);
   // Enqueues what lets master_of() be read: masters that are split are joined in the arena of
   // gradients.
@@ -87,7 +95,8 @@ class Optimizer {
   };
   void count(const Part& part, ArenaRange counted);
   void sum_of_squares(Tensor out, Tensor values, bool is_state, double divisor = 1);
-  void update_part(const Part& part, Tensor norm_and_clip, double learning_rate, int64_t step);
+  void update_part(const Part& part, Tensor norm_and_clip, const UpdateRates& rates, int64_t step);
+  std::vector<Part> parts_of_word_tables(const Part& part, bool inside) const;
   bool is_split() const { return dtype_ == DType::kBFloat16; }
   Tensor remainder_of(const Part& part) const;
 

@@ -156,10 +156,12 @@ void Trainer::parameters_loaded() {
 
 bool Trainer::step(const GlobalBatch& batch, const StepOptions& options) {
   const FlightRecorder::Scope scope(groups_.recorder_of_own_work(), "a step");
+  num_loss_tokens_ = options.num_loss_tokens;
   results_.begin(
       batch.num_micro_batches,
       {.training = true, .params_norm = options.params_norm, .fp8_errors = options.fp8_errors});
   run_micro_batches(batch, /*training=*/true, /*timed=*/true);
+  num_loss_tokens_.reset();
   if (options.fp8_errors) {
     // A rank has its layers and its part of each; sums over all ranks tell the last one of all.
     for (Communicator* group : {groups_.tensor.get(), groups_.data.get(), groups_.pipeline.get()})
@@ -173,16 +175,26 @@ bool Trainer::step(const GlobalBatch& batch, const StepOptions& options) {
   model_.linears().end_step(*groups_.tensor, *groups_.data);
   if (scalars_.fp8_scaling) scalars_.fp8_scaling->steps = model_.linears().num_steps();
   if (!outcome.skipped)
-    optimizer_.update(norm_and_clip, options.learning_rate, ++scalars_.adam_step, gatherer_);
+    optimizer_.update(norm_and_clip,
+                      {.learning_rate = options.learning_rate,
+                       .weight_decay = options.weight_decay,
+                       .of_word_tables = options.decoupled_learning_rate},
+                      ++scalars_.adam_step, gatherer_);
   if (options.params_norm) {
     optimizer_.parameters_sum_of_squares(results_.params_sum_of_squares());
   }
   results_.end(outcome);
+  count(batch);
+  return !outcome.skipped;
+}
+
+void Trainer::pass_over(const GlobalBatch& batch) { count(batch); }
+
+void Trainer::count(const GlobalBatch& batch) {
   scalars_.iteration += 1;
   scalars_.consumed_tokens += batch.num_new_tokens;
   scalars_.consumed_samples +=
       batch.num_micro_batches * options_.shape.micro_batch_size * groups_.layout.dp_size;
-  return !outcome.skipped;
 }
 
 // Waits for the norm and the loss, which all ranks have alike.
@@ -259,7 +271,7 @@ void Trainer::forward(const GlobalBatch& batch, const PipelineItem& item, bool t
   // Losses and gradients are summed over micro-batches and data-parallel ranks: each micro-batch
   // has an equal share of the mean.
   const auto num_shares = static_cast<double>(batch.num_micro_batches * groups_.layout.dp_size);
-  const auto scale = static_cast<float>(1.0 / (mask_sum * num_shares));
+  const auto scale = static_cast<float>(1.0 / num_loss_tokens_.value_or(mask_sum * num_shares));
   // Logits in chunks add to the gradient of the head's weights here already.
   if (training && options_.logits_chunk > 0) wait_for_readers_of_state();
   model_.loss(results_.loss(), micro_batch,

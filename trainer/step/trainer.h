@@ -59,6 +59,11 @@ TrainerOptions trainer_options(const Config& config, int64_t vocab_size);
 
 struct StepOptions {
   double learning_rate = 0;
+  double weight_decay = 0.01;
+  std::optional<double> decoupled_learning_rate = {};  // of the word embedding and the head
+  // The positions with loss in the micro-batches of all data-parallel ranks: the loss is their mean
+  // (--calculate-per-token-loss). Without it the loss is the mean of the micro-batches' means.
+  std::optional<double> num_loss_tokens = {};
   bool params_norm = false;
   bool fp8_errors = false;  // only where the shape's fp8 options plan memory for it
 };
@@ -95,6 +100,8 @@ class Trainer {
   // one are not finite, if the options say so. At most StepResults::kInFlight steps may have unread
   // results.
   bool step(const GlobalBatch& batch, const StepOptions& options);
+  // Counts an iteration and its samples that are consumed without training.
+  void pass_over(const GlobalBatch& batch);
   // Enqueues forward only, without dropout and gradients. The counters stay as they are.
   void evaluate(const GlobalBatch& batch);
   // Waits for the oldest unread step() or evaluate() and returns its result.
@@ -142,6 +149,7 @@ class Trainer {
   StepOutcome judge();
   // With `timed` the result that has begun gets the numbers and times of its micro-batches.
   void run_micro_batches(const GlobalBatch& batch, bool training, bool timed);
+  void count(const GlobalBatch& batch);
 
   Backend& backend_;
   TrainerOptions options_;
@@ -160,6 +168,7 @@ class Trainer {
   StepResults results_;
   const StepJudge judge_;
   ScalarState scalars_;
+  std::optional<double> num_loss_tokens_;  // of the step that is being enqueued (StepOptions)
   std::optional<EventId> state_is_read_until_;
   EventId settled_ = 0;
 };

@@ -42,8 +42,6 @@ void check_rampup(const BatchSizeOptions& o, std::vector<std::string>& problems)
         "--rampup-batch-size takes START INCREMENT SAMPLES (got {} values)", ramp.size()));
     return;
   }
-  if (!o.has_train_samples)
-    problems.emplace_back("--rampup-batch-size needs --train-samples (sample-based training)");
   const int64_t start = ramp[0], increment = ramp[1], samples = ramp[2];
   if (start <= 0 || increment <= 0 || samples < 0) {
     problems.push_back(fmt::format(
@@ -76,9 +74,6 @@ void check_batch_steps(const BatchSizeOptions& o, std::vector<std::string>& prob
   if (o.step_batch_size_schedule.empty() || o.sequence_length <= 0) return;
   if (!o.rampup_batch_size.empty())
     problems.emplace_back("--step-batch-size-schedule and --rampup-batch-size exclude each other");
-  if (!o.has_train_samples)
-    problems.emplace_back(
-        "--step-batch-size-schedule needs --train-samples (sample-based training)");
   const BatchSizePlan plan = BatchSizePlan::of_steps(o.step_batch_size_schedule, o.sequence_length);
   if (o.global_batch_size && *o.global_batch_size != plan.last()) {
     problems.push_back(fmt::format(

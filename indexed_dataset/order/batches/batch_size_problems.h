@@ -14,7 +14,6 @@ struct BatchSizeOptions {
   std::vector<int64_t> rampup_batch_size;  // as it was given
   std::string step_batch_size_schedule;    // empty, or BatchSizePlan::of_steps() reads it
   int64_t sequence_length = 0;             // with a step schedule
-  bool has_train_samples = false;
   // Without both of them it is not known which batches the ranks can share.
   std::optional<int64_t> micro_batch_size, data_parallel_size;
 };

@@ -48,6 +48,10 @@ void add_place(Record& record, const SamplePlace& place) {
     record["slot"] = slot;
     text += fmt::format(", rank {}, micro-batch {}, slot {}", rank, micro_batch, slot);
   }
+  if (place.is_untrained) {
+    record["not_trained"] = true;
+    text += ", not trained";
+  }
   if (place.at_end) record["at_end"] = true;
   if (!text.empty()) record["~place"] = text;
 }

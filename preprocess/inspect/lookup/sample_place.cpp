@@ -1,5 +1,7 @@
 #include "preprocess/inspect/lookup/sample_place.h"
 
+#include <algorithm>
+
 #include "indexed_dataset/run_record/sample_query.h"
 
 namespace weft {
@@ -31,6 +33,11 @@ SamplePlace PlaceFinder::place_of(int64_t sample_idx) {
     iteration_ += num_between + 1;
   }
   place.iteration = iteration_;
+  place.is_untrained =
+      stretch_.split == Split::kTrain &&
+      std::ranges::any_of(stretch_.segment->untrained_iterations, [this](const auto& range) {
+        return range.first <= iteration_ && iteration_ <= range.second;
+      });
   const SampleOrder& order = stretch_.segment->order;
   if (order.micro_batch_size > 0 && order.data_parallel_size) {
     const int64_t batch = order.micro_batch_size, unit = batch * *order.data_parallel_size;

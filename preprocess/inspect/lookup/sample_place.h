@@ -20,7 +20,8 @@ struct SamplePlace {
     bool operator==(const Slot&) const = default;
   };
   std::optional<Slot> slot;
-  bool at_end = false;  // the evaluation is the one when training is done
+  bool is_untrained = false;  // the iteration has consumed its samples and trained nothing
+  bool at_end = false;        // the evaluation is the one when training is done
   bool operator==(const SamplePlace&) const = default;
 };
 

@@ -32,6 +32,27 @@ std::string error_of(std::string_view method, int64_t num_stages, int64_t num_la
   return "";
 }
 
+// The numbers of Megatron-Core's get_num_layers_to_build.
+TEST(PipelinePartition, TheEndsMayHaveFewerLayersByMegatronsFlags) {
+  Config config;
+  config.num_layers = 12;
+  config.pipeline_model_parallel_size = 4;
+  EXPECT_EQ(partition_method(config), "uniform");
+  config.decoder_first_pipeline_num_layers = 2;
+  config.decoder_last_pipeline_num_layers = 4;
+  EXPECT_EQ(partition_method(config), "2,3,3,4");
+  config.decoder_last_pipeline_num_layers.reset();
+  EXPECT_THROW(partition_method(config), std::invalid_argument) << "10 layers on 3 ranks";
+  config.decoder_first_pipeline_num_layers.reset();
+  config.num_layers = 6;
+  config.num_virtual_stages_per_pipeline_rank = 2;
+  config.account_for_embedding_in_pipeline_split = true;
+  config.account_for_loss_in_pipeline_split = true;
+  EXPECT_EQ(partition_method(config), "0,1,1,1,1,1,1,0");
+  config.account_for_loss_in_pipeline_split = false;
+  EXPECT_THROW(partition_method(config), std::invalid_argument) << "7 layers on 8 stages";
+}
+
 // BLOOM: 70 layers on 12 stages, where embedding and head count as a layer each.
 TEST(PipelinePartition, OfBloomIsDeepSpeeds) {
   Layers expected(12, 6);

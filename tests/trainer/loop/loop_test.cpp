@@ -200,11 +200,10 @@ TEST_F(Training, OnlyEvaluates) {
 
 TEST_F(Training, WrongFlagsAreAllReportedBeforeAnythingElse) {
   EXPECT_EQ(
-      run(arguments("run", 30, {"--mock-data", "--num-layer", "3", "--global-batch-size", "7"})),
-      2);
+      run(arguments("run", 30, {"--geglu", "--num-experts", "3", "--global-batch-size", "7"})), 2);
   const std::string log = output();
-  EXPECT_THAT(log, HasSubstr("error: --mock-data is not supported: give --data-path"));
-  EXPECT_THAT(log, HasSubstr("error: unknown flag --num-layer: did you mean --num-layers?"));
+  EXPECT_THAT(log, HasSubstr("error: --geglu is not supported: give --glu-activation geglu"));
+  EXPECT_THAT(log, HasSubstr("error: mixtures of experts are not supported (--num-experts)"));
   EXPECT_THAT(log,
               HasSubstr("error: --global-batch-size 7 is not a multiple of --micro-batch-size 2"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
