@@ -22,7 +22,7 @@
 namespace weft {
 
 struct OptimizerOptions {
-  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.01;
   float clip_grad = 1.0F;  // limit of the global L2 norm; 0 clips nothing but reports the norm
   bool has_bf16_moments =
       false;          // rounded at random (kernels/numbers/moment_rounding.h), else fp32

@@ -175,11 +175,12 @@ bool Trainer::step(const GlobalBatch& batch, const StepOptions& options) {
   model_.linears().end_step(*groups_.tensor, *groups_.data);
   if (scalars_.fp8_scaling) scalars_.fp8_scaling->steps = model_.linears().num_steps();
   if (!outcome.skipped)
-    optimizer_.update(norm_and_clip,
-                      {.learning_rate = options.learning_rate,
-                       .weight_decay = options.weight_decay,
-                       .of_word_tables = options.decoupled_learning_rate},
-                      ++scalars_.adam_step, gatherer_);
+    optimizer_.update(
+        norm_and_clip,
+        {.learning_rate = options.learning_rate,
+         .weight_decay = options.weight_decay.value_or(options_.optimizer.weight_decay),
+         .of_word_tables = options.decoupled_learning_rate},
+        ++scalars_.adam_step, gatherer_);
   if (options.params_norm) {
     optimizer_.parameters_sum_of_squares(results_.params_sum_of_squares());
   }

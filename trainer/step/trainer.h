@@ -59,7 +59,7 @@ TrainerOptions trainer_options(const Config& config, int64_t vocab_size);
 
 struct StepOptions {
   double learning_rate = 0;
-  double weight_decay = 0.01;
+  std::optional<double> weight_decay = {};             // in place of the optimizer's
   std::optional<double> decoupled_learning_rate = {};  // of the word embedding and the head
   // The positions with loss in the micro-batches of all data-parallel ranks: the loss is their mean
   // (--calculate-per-token-loss). Without it the loss is the mean of the micro-batches' means.

@@ -13,6 +13,7 @@ TrainerOptions trainer_options(const Config& config, int64_t vocab_size) {
   options.optimizer = {.beta1 = config.adam_beta1,
                        .beta2 = config.adam_beta2,
                        .eps = config.adam_eps,
+                       .weight_decay = config.weight_decay,
                        .clip_grad = config.clip_grad,
                        .has_bf16_moments = config.has_bf16_moments(),
                        .seed = options.shape.seed,

@@ -122,7 +122,7 @@ TEST_F(Background, FilesAreThoseOfASaveInTheStepThoughTrainingGoesOn) {
 
     Snapshot snapshot(tensors);
     const auto alone = create_lone_host_group();
-    BackgroundSave save(backend, *alone, {dir_ / "background", {}, {}}, snapshot.tensor());
+    BackgroundSave save(backend, *alone, {dir_ / "background", {}}, snapshot.tensor());
     trainer.hold_gradients_for(save.begin(info_at(1), tensors));
     EXPECT_TRUE(save.is_busy()) << "the copies have not happened";
     EXPECT_FALSE(fs::exists(checkpoint_folder(dir_ / "background", 1)));
@@ -154,7 +154,7 @@ TEST_F(Background, RanksGoFromStageToStageTogether) {
          .global_shape = {1000},
          .tensor = Tensor(values.data(), DType::kFloat32, {1000})}};
     Snapshot snapshot(tensors);
-    BackgroundSave save(*backend, ranks, {dir_, /*keep_last=*/1, {}}, snapshot.tensor());
+    BackgroundSave save(*backend, ranks, {dir_, {.keep_last = 1}}, snapshot.tensor());
     for (int64_t iteration = 1; iteration <= 3; ++iteration) {
       save.begin(info_at(iteration), tensors);
       std::fill(values.begin(), values.end(), -1.0F);
@@ -196,7 +196,7 @@ TEST_F(OneTensor, AFailureIsThrownAndLeavesAWholeCheckpoint) {
   Snapshot snapshot(tensors_);
   bool finished = false;
   for (int64_t n = 1; !finished && n < 200; ++n) {
-    BackgroundSave save(*backend_, *alone_, {dir_, {}, {}}, snapshot.tensor());
+    BackgroundSave save(*backend_, *alone_, {dir_, {}}, snapshot.tensor());
     save.begin(info_at(2), tensors_);
     set_io_fault(n, ENOSPC);
     try {
@@ -218,7 +218,7 @@ TEST_F(OneTensor, AFailureIsThrownAndLeavesAWholeCheckpoint) {
 // In every build: the memory behind the snapshot belongs to others.
 TEST_F(OneTensor, ASnapshotThatIsTooSmallIsRefusedBeforeItIsPassed) {
   std::vector<float> memory(1001, 7.0F);
-  BackgroundSave save(*backend_, *alone_, {dir_, {}, {}},
+  BackgroundSave save(*backend_, *alone_, {dir_, {}},
                       Tensor(memory.data(), DType::kUInt8, {999 * 4}));
   EXPECT_THROW(save.begin(info_at(1), tensors_), std::logic_error);
   EXPECT_THAT(memory, testing::Each(7.0F));
@@ -227,7 +227,7 @@ TEST_F(OneTensor, ASnapshotThatIsTooSmallIsRefusedBeforeItIsPassed) {
 TEST_F(OneTensor, ASaveThatIsAbandonedLeavesNoCheckpoint) {
   Snapshot snapshot(tensors_);
   {
-    BackgroundSave save(*backend_, *alone_, {dir_, {}, {}}, snapshot.tensor());
+    BackgroundSave save(*backend_, *alone_, {dir_, {}}, snapshot.tensor());
     save.begin(info_at(2), tensors_);
     (void)save.is_busy();  // the writer starts
   }
