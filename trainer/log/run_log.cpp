@@ -171,7 +171,9 @@ void RunLog::on_step(const StepRecord& record, const StepResult& result) {
   }
   if (events_ && record.iteration % config_.tensorboard_log_interval == 0)
     write_events(record, result, elapsed_ms, speed);
-  if (record.iteration % config_.log_interval == 0 || !has_logged_) log_interval(record, result);
+  const bool ends_interval = record.iteration % config_.log_interval == 0;
+  if (ends_interval || !has_logged_) log_interval(record, result);
+  if (ends_interval) interval_ = {};
   if (!result.fp8_errors.empty()) log_fp8_errors(record.iteration, result.fp8_errors);
 }
 
@@ -219,7 +221,6 @@ void RunLog::log_interval(const StepRecord& record, const StepResult& result) {
     print_line(progress_line(record.consumed_tokens, last_token_, line.tokens_per_s, line.mfu));
     progress_at_ = now;
   }
-  interval_ = {};
   has_logged_ = true;
 }
 

@@ -111,7 +111,7 @@ TEST(Config, HarmlessMegatronFlagsAreAcceptedAndSaySo) {
       "0 "
       "--accumulate-allreduce-grads-in-fp32 --mmap-warmup --attention-softmax-in-fp32"));
   EXPECT_THAT(parsed.problems, IsEmpty());
-  EXPECT_EQ(parsed.notes.size(), 10U);
+  EXPECT_EQ(parsed.notes.size(), 9U);
   EXPECT_THAT(
       parsed.notes,
       Contains("--use-flash-attn has no effect: the head size chooses attention's kernels"));
