@@ -126,7 +126,7 @@ class EvaluateCommand final : public Command {
   void run_text(StoredModel& model) const {
     const bool is_text = !text_file_.empty();
     std::shared_ptr<const Vocabulary> vocabulary;
-    if (is_text || !model_.tokenizer.vocab_file.empty() || !model.vocabulary().tokenizer.empty())
+    if (is_text || model_.tokenizer.is_given() || !model.vocabulary().tokenizer.empty())
       vocabulary = vocabulary_of(model, model_.tokenizer);
     std::vector<int32_t> tokens;
     if (is_text) {

@@ -11,15 +11,18 @@
 namespace weft {
 
 struct TokenizerOptions {
+  std::string tokenizer;  // of one file (tokenizer/formats/load_tokenizer.h)
   std::string vocab_file, merge_file;
 
+  bool is_given() const { return !tokenizer.empty() || !vocab_file.empty(); }
   void declare(OptionSet& options);
   void validate(OptionSet& options) const;
 };
 
 // Returns the vocabulary of the given files, else of those that the model's data was made with
 // (find_tokenizer_files). Throws std::invalid_argument where there are none, where they are others
-// than the model knows, and where they have more tokens than the model.
+// than the model knows, and where they have more tokens than the model; of GPT-2's files that the
+// model does not know also where they have fewer.
 std::shared_ptr<const Vocabulary> vocabulary_of(const StoredModel& model,
                                                 const TokenizerOptions& given);
 

@@ -111,6 +111,50 @@ TEST_F(GenerateCommand, ReadsCheckpointsOfAnyTopologyAndHuggingFaceFolders) {
   EXPECT_EQ(lines(), from_checkpoint);
 }
 
+// The same tokens as those of the vocab.json.
+TEST_F(GenerateCommand, ReadsATokenizerOfOneFile) {
+  ASSERT_EQ(run(training("run")), 0) << output();
+  const Arguments asked = {"--prompt", "!#%')", "--temperature", "0",
+                           "--tokens", "8",     "--format",      "jsonl"};
+  ASSERT_EQ(generate("run", asked), ExitCode::kDone) << output();
+  const auto wanted = lines();
+  const nlohmann::json byte_level = {{"type", "ByteLevel"},
+                                     {"add_prefix_space", false},
+                                     {"trim_offsets", true},
+                                     {"use_regex", true}};
+  const nlohmann::json tokenizer = {
+      {"version", "1.0"},
+      {"added_tokens",
+       {{{"id", 256},
+         {"content", "<|endoftext|>"},
+         {"special", true},
+         {"normalized", false},
+         {"lstrip", false},
+         {"rstrip", false},
+         {"single_word", false}}}},
+      {"normalizer", nullptr},
+      {"pre_tokenizer", byte_level},
+      {"post_processor", nullptr},
+      {"decoder", byte_level},
+      {"model",
+       {{"type", "BPE"},
+        {"vocab", nlohmann::json::parse(read_file(folder_ / "bytes/vocab.json"))},
+        {"merges", nlohmann::json::array()}}}};
+  const std::string file = write("tokenizer.json", tokenizer.dump());
+  Arguments all = {std::string(std::getenv("WEFT_BIN_DIR")) + "/weft-model",
+                   "generate",
+                   "--load",
+                   (folder_ / "run").string(),
+                   "--device",
+                   "cpu",
+                   "--tokenizer",
+                   file};
+  ASSERT_EQ(wait(start_program(with(all, asked))), 0) << output();
+  EXPECT_EQ(lines(), wanted);
+  EXPECT_EQ(generate("run", with(asked, {"--tokenizer", file})), ExitCode::kUsage);
+  EXPECT_THAT(output(), HasSubstr("--tokenizer and --vocab-file name two tokenizers: give one"));
+}
+
 TEST_F(GenerateCommand, WhatCannotWorkIsToldWithItsReason) {
   ASSERT_EQ(run(training("run")), 0) << output();
   EXPECT_EQ(generate("run", {}), ExitCode::kUsage);
