@@ -96,6 +96,7 @@ class PreprocessCommand final : public Command {
   // Does the work of this process, alone or as one of the ranks. Returns the exit code.
   int run_rank(const OptionSet& options) {
     const Clock::time_point start = Clock::now();
+    find_inputs();
     options_.check_files();
     if (is_leader_) print_configuration(options);
     print_to_log("Opening " + make_input(options_.config.inputs[0])->name());
@@ -135,6 +136,14 @@ class PreprocessCommand final : public Command {
       fail_with_hint(error);
     }
     return 0;
+  }
+
+  void find_inputs() {
+    try {
+      options_.find_inputs();
+    } catch (const ReadCancelled&) {
+      throw StoppedBySignal(stop_signal());
+    }
   }
 
   // Prints one of Megatron's lines on standard output. A log that cannot be written is no reason to

@@ -6,6 +6,7 @@
 #include <set>
 #include <thread>
 
+#include "indexed_dataset/base/process/stop_signal.h"
 #include "indexed_dataset/format/sidecars/dataset_manifest.h"
 #include "indexed_dataset/format/sidecars/output_conflicts.h"
 #include "preprocess/inputs/input_list.h"
@@ -29,14 +30,22 @@ void PreprocessOptions::declare(OptionSet& options) {
 }
 
 void PreprocessOptions::declare_run(OptionSet& options) {
-  options.texts("--input", config.inputs,
-                "JSONL files or https URLs in this order, '-' is standard input; gzip, xz, zstd "
-                "and bzip2 are decompressed on the fly, URLs while they are downloaded");
-  options.flag("--allow-http", config.allow_http,
+  options.texts("--input", inputs.names,
+                "JSONL files, folders of them, quoted patterns ('data/**/*.jsonl.zst') or https "
+                "URLs in this order, '-' is standard input; gzip, xz, zstd and bzip2 are "
+                "decompressed on the fly, URLs while they are downloaded");
+  options.texts("--input-list", inputs.lists,
+                "files (or URLs) with a name of an input on each line, in this order behind "
+                "--input; blank lines and # comments are left out");
+  options.text("--input-root", inputs.list_root,
+               "folder or URL below which relative names of --input-list lie; default: where the "
+               "list lies");
+  options.flag("--allow-http", inputs.allow_http,
                "accept unencrypted http URLs (never by a redirect from https)");
   options.text("--output-prefix", output_prefix, "writes PREFIX_KEY_document.bin and .idx");
   options.texts("--json-keys", config.rules.json_keys,
-                "keys whose strings are tokenized; one dataset each");
+                "keys whose strings are tokenized, one dataset each; meta.text is the key text "
+                "within meta where a line has no key meta.text");
   options.choice("--tokenizer-type", tokenizer_type, {{tokenizer_type, tokenizer_type}},
                  "as in Megatron-LM");
   vocabulary.declare(options, "$WEFT_GPT2_DIR, ~/.cache/weft/gpt2, download");
@@ -63,6 +72,10 @@ void PreprocessOptions::declare_documents(OptionSet& options) {
                  "what is no document ends the run, or is left out and counted");
   options.integer("--max-bad-lines", config.max_bad_lines,
                   "with --on-bad-line skip: more than this end the run; -1: any number", -1);
+  options.integer("--limit", limit_,
+                  "only so many documents, the first ones of the input; they are counted by one "
+                  "thread before the work begins",
+                  1);
   options.integer("--max-line-bytes", config.rules.max_line_bytes, "longer lines are bad lines", 1,
                   (int64_t{1} << 31) - 8);
   options.integer("--max-output", config.max_output_bytes,
@@ -123,7 +136,7 @@ void PreprocessOptions::advise_older_scripts(OptionSet& options) {
 }
 
 void PreprocessOptions::validate(OptionSet& options) const {
-  if (const std::string problem = problem_of_inputs(config.inputs); !problem.empty())
+  if (const std::string problem = problem_of_inputs(inputs); !problem.empty())
     options.problem(problem);
   if (output_prefix.empty()) options.problem("--output-prefix is required");
   const std::vector<std::string>& json_keys = config.rules.json_keys;
@@ -131,7 +144,7 @@ void PreprocessOptions::validate(OptionSet& options) const {
   vocabulary.validate(options);
   if (config.max_bad_lines >= 0 && config.rules.on_bad_line == OnBadLine::kStop)
     options.problem("--max-bad-lines needs --on-bad-line skip: without it the first one stops");
-  for (const auto& input : make_inputs(config.inputs, config.allow_http))
+  for (const auto& input : make_inputs(inputs.names, inputs.allow_http))
     options.check([&] { input->check_name(); });
   options.check([&] { (void)origin_paths(resolved_origin_key()); });
   if (!report.empty() && !report_format(report))
@@ -142,6 +155,7 @@ void PreprocessOptions::validate(OptionSet& options) const {
   std::set<std::string> seen;
   for (const std::string& key : json_keys) {
     if (!seen.insert(key).second) options.problem("--json-keys: '" + key + "' is given twice");
+    options.check([&] { (void)nested_path(key); });
     if (key.find('/') != std::string::npos)
       options.problem("--json-keys: '" + key + "' cannot be part of a file name");
   }
@@ -162,14 +176,21 @@ void PreprocessOptions::check_open_files() const {
       num_keys, config.num_workers, needed, limit.rlim_max, needed));
 }
 
+void PreprocessOptions::find_inputs() {
+  FoundInputs found = weft::find_inputs(inputs, FilesOfFolder::kJsonLines, stop_flag());
+  config.inputs = std::move(found.names);
+  config.allow_http = inputs.allow_http;
+  notes_of_inputs_ = std::move(found.notes);
+}
+
 void PreprocessOptions::check_files() const {
   check_open_files();
-  const Inputs inputs = make_inputs(config.inputs);
-  check_can_be_opened(inputs);
+  const Inputs found = make_inputs(config.inputs);
+  check_can_be_opened(found);
   if (!vocabulary.vocab_file.empty())
     check_can_be_opened(make_inputs({vocabulary.vocab_file, vocabulary.merge_file}));
   std::vector<std::filesystem::path> input_files;
-  for (const auto& input : inputs) {
+  for (const auto& input : found) {
     if (!input->path().empty()) input_files.emplace_back(input->path());
   }
   guard_outputs(output_prefixes(), output_prefix + ".lock", report_files(), input_files);
@@ -180,7 +201,7 @@ void PreprocessOptions::check_files() const {
 }
 
 std::vector<std::string> PreprocessOptions::notes() const {
-  std::vector<std::string> notes;
+  std::vector<std::string> notes = notes_of_inputs_;
   // A few more than cores may help where reading waits; so many cost memory and time to start.
   const int64_t num_cores = std::thread::hardware_concurrency();
   if (num_cores > 0 && config.num_workers > 4 * num_cores) {
@@ -223,6 +244,7 @@ std::string PreprocessOptions::resolved_origin_key() const {
 
 PipelineConfig PreprocessOptions::pipeline_config() const {
   PipelineConfig result = config;
+  result.max_documents = limit_.value_or(-1);
   result.output_prefixes = output_prefixes();
   result.work_prefix = output_prefix;
   result.rules.origin_key = resolved_origin_key();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "preprocess/compressed/decoded_source.h"
+#include "preprocess/inputs/find_inputs.h"
 #include "preprocess/inspect/text/prefix_options.h"
 #include "preprocess/run/pipeline.h"
 
@@ -15,6 +16,7 @@ namespace weft {
 
 struct PreprocessOptions {
   PipelineConfig config;  // what the options set at once; pipeline_config() has the rest
+  GivenInputs inputs;
   std::string output_prefix;
   std::string tokenizer_type = "GPT2BPETokenizer";
   VocabularyOptions vocabulary;
@@ -29,6 +31,8 @@ struct PreprocessOptions {
 
   void declare(OptionSet& options);
   void validate(OptionSet& options) const;
+  // Sets config.inputs, and notes about them. Throws as find_inputs().
+  void find_inputs();
   // Finds what the file system lacks, and what would be lost, before anything is made. Throws
   // std::system_error, and std::invalid_argument if an output is an input.
   void check_files() const;
@@ -47,6 +51,9 @@ struct PreprocessOptions {
   void declare_dataset(OptionSet& options);
   void declare_ranks(OptionSet& options);
   static void advise_older_scripts(OptionSet& options);
+
+  std::optional<int64_t> limit_;
+  std::vector<std::string> notes_of_inputs_;
 };
 
 }  // namespace weft

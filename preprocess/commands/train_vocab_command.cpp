@@ -13,7 +13,8 @@
 #include "preprocess/commands/find_vocabulary.h"
 #include "preprocess/documents/bad_lines.h"
 #include "preprocess/documents/each_document.h"
-#include "preprocess/inputs/input_list.h"
+#include "preprocess/documents/key_path.h"
+#include "preprocess/inputs/find_inputs.h"
 #include "preprocess/stream/byte_source.h"
 #include "tokenizer/train_vocabulary.h"
 
@@ -26,9 +27,15 @@ class TrainVocabCommand final : public Command {
       : Command("train-vocab", "learn a byte-level BPE vocabulary from JSONL files") {}
 
   void declare(OptionSet& options) override {
-    options.texts("--input", inputs_,
-                  "JSONL files, '-' is standard input; compressed ones are decompressed");
-    options.text("--json-key", json_key_, "key whose strings are learned from");
+    options.texts("--input", inputs_.names,
+                  "JSONL files, folders of them or quoted patterns, '-' is standard input; "
+                  "compressed ones are decompressed");
+    options.texts("--input-list", inputs_.lists,
+                  "files with a name of an input on each line, relative to where the list lies");
+    options.text(
+        "--json-key", json_key_,
+        "key whose strings are learned from; meta.text is the key text within meta where a "
+        "line has no key meta.text");
     options.integer("--vocab-size", vocab_size_, "entries, 256 bytes and <|endoftext|> included",
                     257, 1 << 24);
     options.text("--output", output_,
@@ -41,6 +48,7 @@ class TrainVocabCommand final : public Command {
   void validate(OptionSet& options) const override {
     if (const std::string problem = problem_of_inputs(inputs_); !problem.empty())
       options.problem(problem);
+    options.check([&] { (void)nested_path(json_key_); });
     if (output_.empty()) options.problem("--output is required");
     std::error_code error;
     if (std::filesystem::exists(output_, error) && !std::filesystem::is_directory(output_, error))
@@ -59,7 +67,9 @@ class TrainVocabCommand final : public Command {
       ++num_documents;
     };
     try {
-      for (const std::string& input : inputs_)
+      const FoundInputs found = find_inputs(inputs_, FilesOfFolder::kJsonLines, stop_flag());
+      for (const std::string& note : found.notes) print_message("note: " + note);
+      for (const std::string& input : found.names)
         for_each_document(input, json_key_, stop_flag(), learn_from, bad_lines, first_bad_line);
     } catch (const ReadCancelled&) {
       throw StoppedBySignal(stop_signal());
@@ -105,7 +115,7 @@ class TrainVocabCommand final : public Command {
     return is_there;
   }
 
-  std::vector<std::string> inputs_;
+  GivenInputs inputs_;
   std::string json_key_ = "text", output_;
   int64_t vocab_size_ = 0, min_frequency_ = 2;
   bool overwrite_ = false;

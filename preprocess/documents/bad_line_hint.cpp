@@ -25,6 +25,10 @@ constexpr const char* kConvert = "convert it to JSON lines first";
 constexpr const char* kPandas =
     "convert it to JSON lines first (pandas: to_json(OUT, orient=\"records\", lines=True))";
 constexpr const char* kArrow = "convert it to JSON lines first (datasets: to_json(OUT))";
+constexpr const char* kWarc =
+    "extract the text of its pages first (datatrove); of a WET file, which holds texts: zcat -f FILE "
+    R"(| jq -Rsc 'split("WARC/1.0\r\n")[] | select(contains("WARC-Type: conversion")) | {text: )"
+    R"(split("\r\n\r\n")[1:] | join("\r\n\r\n") | rtrimstr("\r\n\r\n")}')";
 constexpr const char* kUtf16 = "convert it first (iconv -f UTF-16 -t UTF-8 FILE)";
 constexpr const char* kUtf32 = "convert it first (iconv -f UTF-32 -t UTF-8 FILE)";
 constexpr const char* kFetchFile = "fetch the file itself";
@@ -32,6 +36,7 @@ constexpr const char* kFetchFile = "fetch the file itself";
 // Lists what people have instead of JSON lines, by the first bytes. The longer one of two that
 // begin alike comes first.
 constexpr FileKind kFileKinds[] = {
+    {0, "WARC/1."sv, "a WARC file", kWarc},
     {0, "PAR1"sv, "a Parquet file", kPandas},
     {0, "ARROW1"sv, "an Arrow file", kArrow},
     {0, "\xFF\xFF\xFF\xFF"sv, "an Arrow stream", kArrow},
@@ -79,31 +84,52 @@ std::string shown_key(std::string_view key) {
   return '"' + escape_for_terminal(beginning) + (beginning.size() < key.size() ? "...\"" : "\"");
 }
 
+// Chat data has no text of its own: a template, or none, makes one of its messages.
+std::string chat_hint(std::string_view line) {
+  const bool has_messages = find_member(line, "messages").starts_with('[');
+  if (!has_messages && !find_member(line, "conversations").starts_with('[')) return "";
+  return fmt::format(
+      "; this looks like chat data: jq -c '{{text: ([.{}[].{}] | join(\"\\n\\n\"))}}' FILE makes "
+      "one text of the messages of a line, without a template",
+      has_messages ? "messages" : "conversations", has_messages ? "content" : "value");
+}
+
 std::string missing_key_hint(std::string_view line, const std::vector<std::string>& wanted) {
+  line = trimmed(line);
+  const auto is_missing = [line](const std::string& key) {
+    return ExactJsonLine({key}).parse(line).problem == LineProblem::kMissingKey;
+  };
+  // The object in which the way to the first missing key ends.
+  std::string owner = "the line";
+  std::string_view object = line;
+  const auto missing = std::find_if(wanted.begin(), wanted.end(), is_missing);
+  for (const std::string& key : missing == wanted.end() ? KeyPath{} : nested_path(*missing)) {
+    const std::string_view value = find_member(object, key);
+    if (!value.starts_with('{')) break;
+    object = value;
+    owner = shown_key(key);
+  }
   // There may be millions of keys, of megabytes each: the first ones are shown as they stand.
   constexpr size_t kMostShown = 8;
   std::vector<std::string_view> shown;
   int64_t num_others = 0;
-  JsonScanner scanner(line);
-  scanner.skip_space();
-  scanner.object([&](std::string_view key, std::string_view) {
+  JsonScanner(object).object([&](std::string_view key, std::string_view) {
     if (std::find(shown.begin(), shown.end(), key) != shown.end()) return;
     shown.size() < kMostShown ? shown.push_back(key) : void(++num_others);
   });
-  std::string hint = shown.empty()       ? "the line has no keys"
-                     : shown.size() == 1 ? "the line has the key "
-                                         : "the line has the keys ";
+  std::string hint = owner + (shown.empty()       ? " has no keys"
+                              : shown.size() == 1 ? " has the key "
+                                                  : " has the keys ");
   for (size_t i = 0; i < shown.size(); ++i) hint += (i == 0 ? "" : ", ") + shown_key(shown[i]);
   if (num_others > 0) hint += fmt::format(" and {} more", num_others);
   for (const std::string& key : wanted) {
-    if (key.find(',') == key.npos) continue;
-    if (ExactJsonLine({key}).parse(line).problem != LineProblem::kMissingKey) continue;
+    if (key.find(',') == key.npos || !is_missing(key)) continue;
     std::string apart = key;
     std::replace(apart.begin(), apart.end(), ',', ' ');
     return hint + "; --json-keys wants spaces between keys: --json-keys " +
            escape_for_terminal(apart);
   }
-  return hint;
+  return hint + chat_hint(line);
 }
 
 std::string not_a_string_hint(std::string_view value) {
@@ -114,8 +140,29 @@ std::string not_a_string_hint(std::string_view value) {
   return "it is a number";
 }
 
+// For a line that is the head of a table: names of columns with commas or tabs between them.
+std::string csv_hint(std::string_view line, const std::vector<std::string>& keys) {
+  const auto is_name_byte = [](char c) {
+    return c == '_' || c == '"' || (c >= '0' && c <= '9') ||
+           ((c | 0x20) >= 'a' && (c | 0x20) <= 'z');
+  };
+  const char separator = line.find('\t') == line.npos ? ',' : '\t';
+  if (line.find(separator) == line.npos || line.ends_with(separator)) return "";
+  for (std::string_view rest = line; !rest.empty();) {
+    const std::string_view name = rest.substr(0, rest.find(separator));
+    if (name.empty() || !std::all_of(name.begin(), name.end(), is_name_byte)) return "";
+    rest.remove_prefix(std::min(name.size() + 1, rest.size()));
+  }
+  const bool has_commas = separator == ',';
+  return fmt::format(
+      "this looks like {}: sqlite3 :memory: '.mode {}' '.import FILE t' '.mode list' \"select "
+      "json_object('{}', {}) from t\" makes JSON lines of one column",
+      has_commas ? "CSV" : "a table with tabs", has_commas ? "csv" : "tabs", keys[0], keys[0]);
+}
+
 // Explains a line in which something that is not JSON begins at `position`.
-std::string not_json_hint(std::string_view line, size_t position, bool is_first, bool is_too_deep) {
+std::string not_json_hint(std::string_view line, size_t position, bool is_first, bool is_too_deep,
+                          const std::vector<std::string>& keys) {
   const std::string_view content = trimmed(line);
   if (is_too_deep) {
     return fmt::format("more than {} brackets within each other are refused, as by Python",
@@ -140,6 +187,7 @@ std::string not_json_hint(std::string_view line, size_t position, bool is_first,
     return "several objects on one line: write each on its own (jq -c . FILE)";
   }
   if (is_first && !content.starts_with('{')) {
+    if (std::string csv = csv_hint(content, keys); !csv.empty()) return csv;
     return "input is JSON lines, one {\"text\": \"...\"} on each; to make one document of a text "
            "file: jq -Rsc '{text: .}' FILE";
   }
@@ -160,7 +208,7 @@ std::string hint_for(std::string_view text, std::string_view line, bool is_first
   switch (outcome.problem) {
     case LineProblem::kNotJson:
       return not_json_hint(line, outcome.position, is_first,
-                           outcome.reason == LineReason::kNestedTooDeeply);
+                           outcome.reason == LineReason::kNestedTooDeeply, keys);
     case LineProblem::kNotAnObject:
       return "a document is an object: {\"text\": \"...\"}";
     case LineProblem::kMissingKey:

@@ -9,14 +9,23 @@ std::string_view without_quotes(std::string_view string) {
   return string.substr(1, string.size() - 2);
 }
 
+// The value at the end of a path, "" if there is none; `value` is that of the path's first key.
+std::string_view value_at_end(std::string_view value, const KeyPath& path) {
+  for (size_t k = 1; k < path.size(); ++k) value = find_member(value, path[k]);
+  return value;
+}
+
 }  // namespace
 
 ExactJsonLine::ExactJsonLine(std::vector<std::string> keys, std::string_view origin_key)
-    : keys_(std::move(keys)), origin_paths_(origin_paths(origin_key)) {}
+    : keys_(std::move(keys)),
+      nested_paths_(nested_paths(keys_)),
+      origin_paths_(origin_paths(origin_key)) {}
 
 LineOutcome ExactJsonLine::parse(std::string_view line) {
   num_replaced_surrogates_ = 0;
   values_.assign(keys_.size(), {});
+  nested_values_.assign(keys_.size(), {});
   origin_values_.assign(origin_paths_.size(), {});
 
   JsonScanner scanner(line);
@@ -28,6 +37,8 @@ LineOutcome ExactJsonLine::parse(std::string_view line) {
   const auto note_member = [&](std::string_view name, std::string_view value) {
     for (size_t k = 0; k < keys_.size(); ++k) {
       if (is_name(name, keys_[k])) values_[k] = value;
+      if (!nested_paths_[k].empty() && is_name(name, nested_paths_[k][0]))
+        nested_values_[k] = value;
     }
     for (size_t i = 0; i < origin_paths_.size(); ++i) {
       if (is_name(name, origin_paths_[i][0])) origin_values_[i] = value;
@@ -44,6 +55,9 @@ LineOutcome ExactJsonLine::parse(std::string_view line) {
             scanner.is_nested_too_deeply() ? LineReason::kNestedTooDeeply : LineReason::kNone};
   }
   if (!is_object) return {LineProblem::kNotAnObject, "", 0};
+  for (size_t k = 0; k < keys_.size(); ++k) {
+    if (values_[k].empty()) values_[k] = value_at_end(nested_values_[k], nested_paths_[k]);
+  }
   return check_values(line);
 }
 
@@ -88,9 +102,7 @@ bool ExactJsonLine::use_string(std::string_view value, const UseText& use) {
 
 Origin ExactJsonLine::origin() const {
   for (size_t i = 0; i < origin_paths_.size(); ++i) {
-    const OriginPath& path = origin_paths_[i];
-    std::string_view value = origin_values_[i];
-    for (size_t k = 1; k < path.size(); ++k) value = find_member(value, path[k]);
+    const std::string_view value = value_at_end(origin_values_[i], origin_paths_[i]);
     if (!value.starts_with('"')) continue;
     std::string_view rest = without_quotes(value);
     std::string text;

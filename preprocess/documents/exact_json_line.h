@@ -5,6 +5,7 @@
 //   - raw control characters inside strings are errors; white space is space, tab, line feed and
 //     carriage return;
 //   - of a key that occurs twice, the last value counts; keys are compared after unescaping;
+//   - of a key with dots in it, meta.text, the path counts where the line has no key of that name;
 //   - a lone surrogate escape is accepted. Python cannot encode it; here it becomes U+FFFD and is
 //     counted.
 // This is the definition of what a line means. It is plain rather than fast: simdjson reads the
@@ -26,7 +27,7 @@ namespace weft {
 // Reuses its buffers from line to line: one per thread.
 class ExactJsonLine {
  public:
-  // Throws std::invalid_argument for what is no origin key (origin.h).
+  // Throws std::invalid_argument for what is no key path (key_path.h) or origin key (origin.h).
   explicit ExactJsonLine(std::vector<std::string> keys, std::string_view origin_key = kNoOriginKey);
 
   // Parses one line, which must be valid UTF-8. If the outcome is kNone, each_text() then has the
@@ -44,10 +45,11 @@ class ExactJsonLine {
   bool use_string(std::string_view value, const UseText& use);
 
   std::vector<std::string> keys_;
-  std::vector<OriginPath> origin_paths_;
+  std::vector<KeyPath> nested_paths_;  // by key
+  std::vector<KeyPath> origin_paths_;
   // Values as they stand in the line, "" where it has none: by key, and by the first key of each
   // path.
-  std::vector<std::string_view> values_, origin_values_;
+  std::vector<std::string_view> values_, nested_values_, origin_values_;
   std::string text_buffer_;  // without escapes
   int64_t num_replaced_surrogates_ = 0;
 };

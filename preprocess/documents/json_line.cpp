@@ -29,6 +29,12 @@ bool find_member(const dom::element& container, std::string_view name, dom::elem
   return is_found;
 }
 
+bool find_nested(dom::element container, const KeyPath& path, dom::element& value) {
+  value = container;
+  return std::all_of(path.begin(), path.end(),
+                     [&value](const std::string& key) { return find_member(value, key, value); });
+}
+
 bool is_string_or_list_of_strings(const dom::element& value) {
   dom::array list;
   return value.is_string() || (value.get(list) == simdjson::SUCCESS &&
@@ -43,8 +49,16 @@ struct JsonLineParser::Dom {
   // True if the line is an object with a string or a list of strings under every key.
   bool parse(std::string_view line, size_t num_readable_behind);
 
+  // The value under a key: that of the whole name, or else of the path that it is.
+  bool find_value(size_t key_idx, dom::element& value) const {
+    if (find_member(object, keys[key_idx], value)) return true;
+    const KeyPath& path = nested_paths[key_idx];
+    return !path.empty() && find_nested(object, path, value);
+  }
+
   std::vector<std::string> keys;
-  std::vector<OriginPath> paths;
+  std::vector<KeyPath> nested_paths;  // by key
+  std::vector<KeyPath> paths;         // of origins
   dom::element object{};
   std::vector<dom::element> values{};  // by key
   dom::parser parser{};
@@ -66,14 +80,14 @@ bool JsonLineParser::Dom::parse(std::string_view line, size_t num_readable_behin
   }
   values.resize(keys.size());
   for (size_t k = 0; k < keys.size(); ++k) {
-    if (!find_member(object, keys[k], values[k]) || !is_string_or_list_of_strings(values[k]))
-      return false;
+    if (!find_value(k, values[k]) || !is_string_or_list_of_strings(values[k])) return false;
   }
   return true;
 }
 
 JsonLineParser::JsonLineParser(const std::vector<std::string>& keys, std::string_view origin_key)
-    : dom_(std::make_unique<Dom>(Dom{keys, origin_paths(origin_key)})), exact_(keys, origin_key) {}
+    : dom_(std::make_unique<Dom>(Dom{keys, nested_paths(keys), origin_paths(origin_key)})),
+      exact_(keys, origin_key) {}
 
 JsonLineParser::~JsonLineParser() = default;
 
@@ -97,13 +111,10 @@ bool JsonLineParser::each_text(size_t key_idx, const UseText& use) {
 
 Origin JsonLineParser::origin() const {
   if (!is_dom_) return exact_.origin();
-  for (const OriginPath& path : dom_->paths) {
-    dom::element value = dom_->object;
+  for (const KeyPath& path : dom_->paths) {
+    dom::element value;
     std::string_view text;
-    const bool is_found = std::all_of(path.begin(), path.end(), [&](const std::string& key) {
-      return find_member(value, key, value);
-    });
-    if (!is_found || value.get(text) != simdjson::SUCCESS) continue;
+    if (!find_nested(dom_->object, path, value) || value.get(text) != simdjson::SUCCESS) continue;
     const Origin origin = origin_of(text);
     if (!origin.is_empty()) return origin;
   }

@@ -93,27 +93,6 @@ void put_host(Origin& origin, std::string_view host) {
   }
 }
 
-// The keys of a path, without their escapes.
-OriginPath keys_of(std::string_view path) {
-  const auto refuse = [path](const std::string& why) {
-    throw std::invalid_argument("--origin-key: '" + std::string(path) + "' " + why);
-  };
-  OriginPath keys{""};
-  for (size_t i = 0; i < path.size(); ++i) {
-    if (path[i] == '.') {
-      keys.emplace_back();
-      continue;
-    }
-    const bool is_escape = path[i] == '\\';
-    if (is_escape && (++i == path.size() || (path[i] != '.' && path[i] != '\\')))
-      refuse(R"(has a \ before neither a dot nor a \; a \ in a key is written \\)");
-    keys.back() += path[i];
-  }
-  if (std::find(keys.begin(), keys.end(), "") != keys.end())
-    refuse("has an empty key in it; give keys with dots between them, as in meta.url");
-  return keys;
-}
-
 }  // namespace
 
 Origin origin_of(std::string_view value) {
@@ -133,13 +112,14 @@ Origin origin_of(std::string_view value) {
   return origin;
 }
 
-std::vector<OriginPath> origin_paths(std::string_view origin_key) {
+std::vector<KeyPath> origin_paths(std::string_view origin_key) {
+  constexpr std::string_view kOption = "--origin-key";
   if (origin_key == kNoOriginKey) return {};
-  std::vector<OriginPath> paths;
+  std::vector<KeyPath> paths;
   if (origin_key == "auto") {
-    for (const std::string_view path : kAutoOriginPaths) paths.push_back(keys_of(path));
+    for (const std::string_view path : kAutoOriginPaths) paths.push_back(key_path(kOption, path));
   } else {
-    paths.push_back(keys_of(origin_key));
+    paths.push_back(key_path(kOption, origin_key));
   }
   return paths;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "indexed_dataset/format/sidecars/source_map.h"
+#include "preprocess/documents/key_path.h"
 
 namespace weft {
 
@@ -43,13 +44,8 @@ inline constexpr std::string_view kAutoOriginPaths[] = {
 // Says that no origin is wanted.
 inline constexpr std::string_view kNoOriginKey = "none";
 
-// The keys from the object of a line to a string. Of a key that occurs twice in an object the last
-// one counts, also if it is no string, or an object without the rest of the path.
-using OriginPath = std::vector<std::string>;
-
-// The paths that --origin-key means: "auto", "none", or keys with dots between them, as in
-// "meta.url"; a dot that is part of a key has a backslash before it, and so has a backslash. Throws
+// The paths that --origin-key means: "auto", "none", or a path (key_path.h). Throws
 // std::invalid_argument for anything else.
-std::vector<OriginPath> origin_paths(std::string_view origin_key);
+std::vector<KeyPath> origin_paths(std::string_view origin_key);
 
 }  // namespace weft

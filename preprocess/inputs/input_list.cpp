@@ -61,14 +61,15 @@ void check_can_be_opened(const Inputs& inputs) {
     first_error = error;
     names += (names.empty() ? "'" : ", '") + input->name() + "'";
     if (error == ENOENT) names += hint_of_missing(input->name());
-    if (error == EISDIR) names += " (a folder: name the files in it)";
+    if (error == EISDIR) names += " (a folder)";
   }
   if (first_error != 0)
     throw std::system_error(first_error, std::generic_category(), "cannot read " + names);
 }
 
 std::string problem_of_inputs(const std::vector<std::string>& names) {
-  if (names.empty()) return "--input is required: give one or more JSONL files, or '-'";
+  if (names.empty())
+    return "--input is required: give JSONL files, folders, patterns or '-', or --input-list";
   const std::string* first = nullptr;
   for (const std::string& name : names) {
     if (make_input(name)->key() != kStandardInputKey) continue;

@@ -16,6 +16,9 @@ struct Task {
   int64_t number = 0;  // from 0, in output order
   int32_t input_idx = 0;
   int64_t begin = 0, end = 0;  // bytes of the file; end -1: to its end, wherever that is (a pipe)
+  // Decompressed bytes behind `begin` at which reading ends, between two lines; -1: not before the
+  // range does. Only the last task of a run with --limit has such an end.
+  int64_t limit_bytes = -1;
 };
 
 // 32 MiB: what is held in memory until its place is known is about half of it for each task that is

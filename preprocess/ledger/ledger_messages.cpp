@@ -136,7 +136,7 @@ void fields(Archive& archive, T& v) {
   } else if constexpr (Is<T, Task>) {
     archive(v.number);
     small(archive, v.input_idx, 0, INT32_MAX);
-    archive(v.begin), archive(v.end);
+    archive(v.begin), archive(v.end), archive(v.limit_bytes);
   } else if constexpr (Is<T, TaskCounts>) {
     fields(archive, v.totals), list(archive, v.datasets), list(archive, v.written);
     list(archive, v.bad_lines), counts(archive, v.num_range_bytes);

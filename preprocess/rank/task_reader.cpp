@@ -14,6 +14,23 @@ class NoBytes final : public ByteSource {
   int64_t num_bytes_taken() const override { return 0; }
 };
 
+// The first bytes of a source.
+class FirstBytes final : public ByteSource {
+ public:
+  FirstBytes(ByteSource& source, int64_t num_bytes) : source_(source), num_left_(num_bytes) {}
+  size_t read(char* data, size_t size_bytes) override {
+    const auto wanted = std::min(num_left_, static_cast<int64_t>(size_bytes));
+    const size_t got = wanted > 0 ? source_.read(data, static_cast<size_t>(wanted)) : 0;
+    num_left_ -= static_cast<int64_t>(got);
+    return got;
+  }
+  int64_t num_bytes_taken() const override { return source_.num_bytes_taken(); }
+
+ private:
+  ByteSource& source_;
+  int64_t num_left_;
+};
+
 // Reads and drops.
 void pass_over(ByteSource& source, int64_t num_bytes) {
   std::vector<char> block(static_cast<size_t>(std::clamp<int64_t>(num_bytes, 0, 1 << 20)));
@@ -54,8 +71,14 @@ TaskReader::TaskReader(const Input& input, const Task& task, int64_t next_offset
   if (skipped_bytes_ == 0 && next_offset_bytes > 0) {
     pass_over(*lines_, next_offset_bytes - lines_->first_offset_bytes());
   }
-  chunker_.emplace(*lines_, options.chunk_bytes, options.rules.max_line_bytes,
-                   next_offset_bytes > 0 ? next_offset_bytes : lines_->first_offset_bytes());
+  const int64_t offset_bytes =
+      next_offset_bytes > 0 ? next_offset_bytes : lines_->first_offset_bytes();
+  if (task.limit_bytes >= 0) {
+    first_bytes_ = std::make_unique<FirstBytes>(
+        *lines_, std::max<int64_t>(task.limit_bytes - offset_bytes, 0));
+  }
+  chunker_.emplace(first_bytes_ ? *first_bytes_ : *lines_, options.chunk_bytes,
+                   options.rules.max_line_bytes, offset_bytes);
 }
 
 }  // namespace weft

@@ -29,12 +29,13 @@ class TaskReader {
   int64_t next_offset_bytes() const { return chunker_->offset_bytes(); }
   // Taken from the file so far, what was passed over to begin included.
   int64_t num_file_bytes() const { return lines_->num_bytes_taken(); }
-  // Decompressed length of the task; valid when next() has returned false.
+  // Decompressed length of the task, or of its part before a limit; valid when next() has returned false.
   int64_t num_range_bytes() const { return skipped_bytes_ + lines_->num_range_bytes(); }
 
  private:
   int64_t skipped_bytes_ = 0;  // of a plain file's range, not read again
   std::optional<OwnedLines> lines_;
+  std::unique_ptr<ByteSource> first_bytes_;  // of lines_, in a task with a limit
   std::optional<LineChunker> chunker_;
 };
 

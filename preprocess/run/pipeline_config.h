@@ -39,6 +39,9 @@ struct PipelineConfig : RankOptions {
   // Several ranks may write where file_system.h knows of no coherence: all run on one computer.
   bool allow_incoherent_file_system = false;
 
+  // The first documents of the inputs are all that is read; < 0: all of them.
+  int64_t max_documents = -1;
+
   int64_t task_bytes = kTaskBytes;
   int64_t max_spilled_bytes = -1;  // in spill files; < 0: by the free space
 };

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "preprocess/run/disk_space_check.h"
+#include "preprocess/run/first_documents.h"
 #include "preprocess/run/run_identity.h"
 #include "preprocess/run/work_folder.h"
 #include "preprocess/stream/byte_source.h"
@@ -53,6 +54,8 @@ void PlannedRun::look_at_inputs() {
     const StopFlag stopped(events.stop_requested);
     plan =
         plan_work(make_inputs(config.inputs, config.allow_http), config.task_bytes, stopped.flag());
+    if (config.max_documents >= 0)
+      plan = first_documents(std::move(plan), config.max_documents, config, stopped.flag());
   } catch (const ReadCancelled&) {  // a signal while a server was asked
     throw PipelineStopped{.work_is_kept = std::filesystem::exists(folder / "journal")};
   }

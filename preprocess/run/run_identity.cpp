@@ -17,6 +17,7 @@ using SortedJson = nlohmann::json;
 
 constexpr const char* kSpecialNames[] = {"literal", "token", "error"};  // by SpecialTokens
 constexpr const char* kOriginKeyOption = "--origin-key";
+constexpr const char* kLimitOption = "--limit";
 
 // Paths may hold any bytes: those that are not UTF-8 are replaced, not refused.
 std::string dump_lenient(const SortedJson& json) {
@@ -43,10 +44,34 @@ bool has_changed(const SortedJson& before, const SortedJson& after) {
   return before.contains("bytes") ? before != after : before["version"] != after["version"];
 }
 
+// Names the first of `more` that is not among `fewer`, and how many others are not; "" unless
+// `fewer` is `more` without some of them, in the same order.
+std::string additions(const std::vector<std::string>& fewer, const std::vector<std::string>& more) {
+  std::vector<std::string> added;
+  size_t num_met = 0;
+  for (const std::string& path : more) {
+    if (num_met < fewer.size() && path == fewer[num_met]) {
+      ++num_met;
+    } else {
+      added.push_back(path);
+    }
+  }
+  if (num_met < fewer.size() || added.empty()) return "";
+  const size_t num_others = added.size() - 1;
+  return ", '" + added[0] + "'" + (num_others > 0 ? fmt::format(" and {} more", num_others) : "") +
+         " in addition";
+}
+
 // The first input that differs, by name or by content.
 std::string difference_of_inputs(const SortedJson& before, const SortedJson& after,
                                  Compared compared, const std::string& was, const std::string& is) {
   const std::vector<std::string> first = paths_of(before), second = paths_of(after);
+  if (first.size() != second.size()) {
+    const std::string came = additions(first, second), went = additions(second, first);
+    if (!came.empty() || !went.empty())
+      return fmt::format("inputs: {} {} of them{}, {} {}{}", was, first.size(), went, is,
+                         second.size(), came);
+  }
   for (size_t i = 0; i < std::min(first.size(), second.size()); ++i) {
     if (first[i] != second[i]) {
       return fmt::format("input {}: {} '{}', {} '{}'", i + 1, was, first[i], is, second[i]);
@@ -60,8 +85,7 @@ std::string difference_of_inputs(const SortedJson& before, const SortedJson& aft
     return fmt::format("the input '{}' is another file there: {} {}, {} {}", first[i], was,
                        file(before[i]), is, file(after[i]));
   }
-  if (first.size() == second.size()) return "";
-  return fmt::format("inputs: {} {} of them, {} {}", was, first.size(), is, second.size());
+  return "";
 }
 
 // A value as it stands on the command line.
@@ -110,6 +134,7 @@ std::string run_identity(const PipelineConfig& config, TokenType type, const Inp
   };
   // Not without origins: runs of programs that knew none are still the same.
   if (rules.keeps_origins()) identity["options"][kOriginKeyOption] = rules.origin_key;
+  if (config.max_documents >= 0) identity["options"][kLimitOption] = config.max_documents;
   return dump_lenient(identity);
 }
 
@@ -142,6 +167,7 @@ IdentityDifference difference(const std::string& first, const std::string& secon
   const auto options_of = [](const SortedJson& identity) {
     SortedJson options = identity.at("options");
     if (!options.contains(kOriginKeyOption)) options[kOriginKeyOption] = kNoOriginKey;
+    if (!options.contains(kLimitOption)) options[kLimitOption] = "none";
     return options;
   };
   const SortedJson options_before = options_of(before), options_after = options_of(after);

@@ -76,6 +76,13 @@ said corpus 'missing key: "title,body"; the line has the keys "title", "body", "
 said corpus 'bad line: corpus:1: (byte 0) missing key: "text"; the line has the keys "title"' --on-bad-line skip
 printf '{"\\u001b[31m":"t","%s":1,"%s":2}\n' "$(printf 'k%.0s' {1..60})" "$(seq -s '":1,"' 1 9)" >corpus
 said corpus 'the line has the keys "\\u001b[31m", "kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk...", "1", "2", "3", "4", "5", "6" and 3 more'
+echo '{"meta":{"title":"t","deep":{}},"n":1}' >corpus
+said corpus 'missing key: "meta.text"; "meta" has the keys "title", "deep"' --json-keys meta.text
+said corpus 'missing key: "meta.deep.text"; "deep" has no keys' --json-keys meta.deep.text
+said corpus 'missing key: "text"; the line has the keys "meta", "n"'
+expect 2 "--json-keys: 'meta.' has an empty key in it" "$data" preprocess --input corpus --output-prefix x --json-keys meta.
+echo '{"meta":{"text":"a"},"x.y":"b"}' >corpus
+expect 0 'wrote nested_x.y_document.bin and .idx: 1 documents' "$data" preprocess --input corpus --output-prefix nested --json-keys meta.text x.y
 echo '{}' >corpus && said corpus 'the line has no keys'
 { printf '{'; seq -s, 1 1000000 | sed 's/[0-9][0-9]*/"k&":0/g' | tr -d '\n'; echo '}'; } >corpus # of so many the hint is as quick
 said corpus '"k7", "k8" and 999992 more'
@@ -89,7 +96,7 @@ differs "'there_text_document.idx' is a finished dataset, made with other option
 differs 'made with other options (--dtype: was "uint16", is "int32"; --special: was "literal", is "token")' --input one.jsonl --special token --dtype int32
 differs 'made with other options (--json-keys: was "text", is "text n")' --input one.jsonl --json-keys text n
 differs "made from other inputs (input 1: was 'one.jsonl', is 'two.jsonl')" --input two.jsonl
-differs 'made from other inputs (inputs: was 1 of them, is 2)' --input one.jsonl two.jsonl
+differs 'made from other inputs (inputs: was 1 of them, is 2, '\''two.jsonl'\'' in addition)' --input one.jsonl two.jsonl
 expect 0 '' "$data" train-vocab --input vocabulary.jsonl --vocab-size 280 --output other
 differs 'made with other options (another vocabulary)' --input one.jsonl --vocab-file other/vocab.json --merge-file other/merges.txt
 echo '{"text":"c"}' >>one.jsonl

@@ -70,6 +70,89 @@ TEST_F(JsonReadersTest, TakesTheLastOfEqualKeys) {
   EXPECT_FALSE(reads(R"({"text":"a","text":3,"other":"b"})"));
 }
 
+class NestedKeysTest : public ::testing::Test {
+ protected:
+  // The texts of the first key, by both readers; "-" for a line that has none.
+  std::string text_of(const std::string& line) {
+    EXPECT_EQ(readers_.difference(line), "") << line;
+    ExactJsonLine exact({"meta.text"});
+    const LineOutcome outcome = exact.parse(line);
+    if (outcome.problem != LineProblem::kNone) return "-";
+    std::string texts;
+    exact.each_text(0, [&](std::string_view text) {
+      texts += text;
+      return true;
+    });
+    return texts;
+  }
+  BothJsonReaders readers_{{"meta.text"}};
+};
+
+TEST_F(NestedKeysTest, AreFoundInObjectsWithinTheLine) {
+  EXPECT_EQ(text_of(R"({"meta":{"text":"a","n":1},"text":"b"})"), "a");
+  EXPECT_EQ(text_of(R"({"meta":{"n":{"text":1},"text":["a","b"]}})"), "ab");
+  EXPECT_EQ(text_of(R"({"m\u0065ta":{"te\u0078t":"a"}})"), "a");
+  for (const char* line :
+       {R"({"meta":{"n":1}})", R"({"meta":"text"})", R"({"meta":[{"text":"a"}]})",
+        R"({"text":"a"})", R"({"meta":{"text":{"text":"a"}}})", R"({"meta":{"text":null}})",
+        R"({"x":{"meta":{"text":"a"}}})"}) {
+    EXPECT_EQ(text_of(line), "-") << line;
+  }
+  EXPECT_GT(readers_.num_read(), 0);
+}
+
+TEST_F(NestedKeysTest, OfEqualKeysTheLastOneCounts) {
+  EXPECT_EQ(text_of(R"({"meta":{"text":"a"},"meta":{"text":"b","text":"c"}})"), "c");
+  EXPECT_EQ(text_of(R"({"meta":{"text":"a"},"meta":{}})"), "-");
+  EXPECT_EQ(text_of(R"({"meta":{"text":"a"},"meta":3})"), "-");
+}
+
+TEST_F(NestedKeysTest, AKeyOfTheWholeNameComesFirst) {
+  EXPECT_EQ(text_of(R"({"meta":{"text":"a"},"meta.text":"b"})"), "b");
+  EXPECT_EQ(text_of(R"({"meta.text":"b","meta":{"text":"a"}})"), "b");
+  EXPECT_EQ(text_of(R"({"meta.text":null,"meta":{"text":"a"}})"), "-");
+}
+
+TEST_F(NestedKeysTest, MayHaveDotsInThemselves) {
+  BothJsonReaders readers({R"(a\.b.c\\)"});
+  EXPECT_EQ(readers.difference(R"({"a.b":{"c\\":"x"}})"), "");
+  EXPECT_EQ(readers.num_read(), 1);
+  EXPECT_EQ(nested_path("text"), KeyPath{});
+  EXPECT_EQ(nested_path("a.b"), (KeyPath{"a", "b"}));
+  for (const char* wrong : {".a", "a.", "a..b", R"(a\x.b)"})
+    EXPECT_THROW(nested_path(wrong), std::invalid_argument) << wrong;
+}
+
+TEST_F(NestedKeysTest, AreReadAlikeInRandomLines) {
+  std::mt19937 random(20261128);
+  const std::vector<std::string> names = {"meta", "text", "meta.text", "m\\u0065ta", "n"};
+  const auto value = [&](const auto& self, int depth) -> std::string {
+    switch (random() % 6) {
+      case 0:
+        return R"("a")";
+      case 1:
+        return R"(["a","b\n"])";
+      case 2:
+        return random() % 4 == 0 ? "NaN" : "1.5";
+      default: {
+        if (depth == 0) return R"("c")";
+        std::string object = "{";
+        for (size_t i = random() % 4; i > 0; --i) {
+          object += '"' + names[random() % names.size()] + "\":" + self(self, depth - 1);
+          if (i > 1) object += ",";
+        }
+        return object + "}";
+      }
+    }
+  };
+  for (int i = 0; i < 20'000; ++i) {
+    const std::string line = R"({"n":0,")" + names[random() % names.size()] +
+                             "\":" + value(value, 3) + ",\"meta\":" + value(value, 2) + "}";
+    ASSERT_EQ(readers_.difference(line), "") << line;
+  }
+  EXPECT_GT(readers_.num_read(), 1'000);
+}
+
 TEST_F(JsonReadersTest, LeavesToTheDefinitionWhatSimdjsonRefuses) {
   for (const char* value :
        {"NaN", "Infinity", "-Infinity", "1e999", "18446744073709551616", "-9223372036854775809",

@@ -1,0 +1,43 @@
+// From the words on a command line to the names of inputs: folders, patterns and lists are replaced
+// by the files that they stand for, in an order that is the same everywhere.
+#pragma once
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "preprocess/inputs/files_of_name.h"
+#include "preprocess/inputs/input_list.h"
+
+namespace weft {
+
+struct GivenInputs {
+  // Files, addresses, "-", folders (with all folders in them), and patterns: `*`, `?` and `[abc]`
+  // within a name, `**` for any folders.
+  std::vector<std::string> names;
+  // Files with one such name on each line, which may be compressed, or addresses of such files.
+  // Blank lines and those that begin with # are left out.
+  std::vector<std::string> lists;
+  // The folder or address below which relative names of lists lie; empty: where their list lies.
+  std::string list_root;
+  bool allow_http = false;
+};
+
+struct FoundInputs {
+  // What a folder or a pattern stands for is sorted by the bytes of the paths. What is not there
+  // keeps its name, for check_can_be_opened() to refuse.
+  std::vector<std::string> names;
+  std::vector<std::string> notes;  // what stands for what, and which files were passed over
+};
+
+// Says what is wrong with the names as a whole, before anything is looked for: see
+// problem_of_inputs() of names. "" if nothing is.
+std::string problem_of_inputs(const GivenInputs& given);
+
+// Throws std::system_error for a folder without such files and for what cannot be listed;
+// std::invalid_argument for a name that is not allowed, and for what is no list of names; what
+// open_input() and ByteSource::read throw for a list.
+FoundInputs find_inputs(const GivenInputs& given, FilesOfFolder which,
+                        const std::atomic<bool>& cancelled);
+
+}  // namespace weft
