@@ -1,5 +1,6 @@
 """Writes the first inputs of the fuzz targets to FOLDER/<target>/; found ones are added beside them by hand (README).
 usage: make_corpus.py FOLDER"""
+import base64
 import bz2
 import gzip
 import json
@@ -51,6 +52,20 @@ for name, vocab, merge_text in [("bytes", entries, ""), ("merges", with_merges, 
                                 ("twice", with_merges, merges + "t h\n"), ("three", with_merges, merges + "t h e\n"),
                                 ("gap", {**entries, "zz": 300}, ""), ("few", {"a": 0}, ""), ("not", [1], "")]:
     write("vocabulary", name, json.dumps(vocab).encode() + b"\0" + merge_text.encode())
+
+# vocabulary: the formats that are one file
+gpt2_pattern = {"type": "ByteLevel", "add_prefix_space": False}
+model = {"type": "BPE", "vocab": {text: i for text, i in with_merges.items() if text[0] != "<"}, "merges": merges.split("\n")[1:-1]}
+tokenizer = {"version": "1.0", "added_tokens": [{"id": len(model["vocab"]), "content": "<|endoftext|>", "special": True}], "pre_tokenizer": gpt2_pattern,
+             "model": model}
+template = {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "B"}}, {"Sequence": {"id": "A"}}], "special_tokens": {"B": {"ids": [1]}}}
+few_bytes = {text: i for i, text in enumerate(["t", "h", "e", "th", "a"])}
+for name, changes in [("plain", {}), ("whole", {"model": {**model, "ignore_merges": True, "merges": [m.split() for m in reversed(model["merges"])]}}),
+                      ("template", {"post_processor": {"type": "Sequence", "processors": [template, {"type": "ByteLevel"}]}, "normalizer": {"type": "NFC"}}),
+                      ("missing", {"model": {"vocab": few_bytes, "merges": ["t h"], "ignore_merges": True}, "added_tokens": []})]:
+    write("vocabulary", f"tokenizer_json_{name}", json.dumps({**tokenizer, **changes}).encode())
+ranked = [bytes([i]) for i in range(256)] + [b"th", b"the", b" the", b"aa", b"aaaa", b"xyz"]
+write("vocabulary", "rank_file", b"".join(base64.b64encode(entry) + b" %d\n" % rank for rank, entry in enumerate(ranked) if rank != 259))
 
 
 # index: .idx beside a .bin of 64 bytes, 32 tokens of 16 bits or 16 of 32

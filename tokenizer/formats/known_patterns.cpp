@@ -58,6 +58,12 @@ const KnownPattern kKnownPatterns[] = {
 };
 // clang-format on
 constexpr std::string_view kTekkenRegex = TEKKEN;
+#undef CONTRACTIONS
+#undef LINES_AND_SPACES
+#undef UPPER
+#undef LOWER
+#undef BEFORE_WORD
+#undef TEKKEN
 
 std::string with_escaped_lines(std::string_view regex) {
   std::string text;

@@ -37,7 +37,7 @@ std::optional<RankedEntry> parse_line(std::string_view line) {
 }
 
 // Sets the entries by rank, and returns the ranks that are there, in order.
-std::vector<int32_t> read_entries(const NamedBytes& file, Vocabulary::Parts& parts) {
+std::vector<int32_t> read_ranks(const NamedBytes& file, Vocabulary::Parts& parts) {
   std::vector<int32_t> ranks;
   size_t line_number = 0;
   for (size_t begin = 0; begin < file.bytes.size();) {
@@ -109,7 +109,7 @@ std::shared_ptr<const Vocabulary> load_tiktoken(const NamedBytes& file,
                              .normalizer = family.normalizer,
                              .pattern = make_split_pattern(family.pattern, options.unicode),
                              .pattern_name = std::string(name_of(family.pattern))};
-  const std::vector<int32_t> ranks = read_entries(file, parts);
+  const std::vector<int32_t> ranks = read_ranks(file, parts);
   set_ranked_entries(ranks, parts);
   add_specials(family, ranks.size(), parts);
   parts.end_of_document = find_end_of_document(parts);
