@@ -177,7 +177,7 @@ void PreprocessOptions::check_open_files() const {
 }
 
 void PreprocessOptions::find_inputs() {
-  FoundInputs found = weft::find_inputs(inputs, FilesOfFolder::kJsonLines, stop_flag());
+  FoundInputs found = weft::find_inputs(inputs, stop_flag());
   config.inputs = std::move(found.names);
   config.allow_http = inputs.allow_http;
   notes_of_inputs_ = std::move(found.notes);

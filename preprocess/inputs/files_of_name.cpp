@@ -41,8 +41,6 @@ bool is_json_lines_name(std::string name) {
 // Walks over folders and collects the files that are wanted.
 class Walk {
  public:
-  explicit Walk(FilesOfFolder which) : which_(which) {}
-
   void add_folder(const std::string& folder);
   // `pattern` is what follows the folder.
   void add_fitting(const std::string& folder, std::string_view pattern);
@@ -54,7 +52,6 @@ class Walk {
   void within(const std::string& folder, const std::function<void()>& work);
   void add(const std::string& path);
 
-  const FilesOfFolder which_;
   FilesOfName files_;
   // The folders from the first one to the one that is walked over: symbolic links may lead back.
   std::vector<std::pair<dev_t, ino_t>> open_folders_;
@@ -88,7 +85,7 @@ void Walk::add_folder(const std::string& folder) {
         files_.passed.insert(path);
       } else if (is_folder(path)) {
         add_folder(path);
-      } else if (which_ == FilesOfFolder::kAll || is_json_lines_name(name)) {
+      } else if (is_json_lines_name(name)) {
         files_.paths.insert(path);
       } else {
         files_.passed.insert(path);
@@ -141,14 +138,14 @@ void Walk::add_fitting(const std::string& folder, std::string_view pattern) {
 
 bool is_pattern(std::string_view name) { return name.find_first_of("*?[") != name.npos; }
 
-FilesOfName files_of_folder(const std::string& folder, FilesOfFolder which) {
-  Walk walk(which);
+FilesOfName files_of_folder(const std::string& folder) {
+  Walk walk;
   walk.add_folder(folder);
   return walk.take();
 }
 
-FilesOfName files_of_pattern(const std::string& pattern, FilesOfFolder which) {
-  Walk walk(which);
+FilesOfName files_of_pattern(const std::string& pattern) {
+  Walk walk;
   // The folders before the first name with a wildcard in it.
   const size_t wildcard = pattern.find_first_of("*?[");
   const size_t slash = pattern.rfind('/', wildcard);

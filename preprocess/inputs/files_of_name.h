@@ -7,12 +7,6 @@
 
 namespace weft {
 
-// The files of a folder that are inputs. Patterns and lists name theirs themselves.
-enum class FilesOfFolder {
-  kJsonLines,  // .jsonl, .ndjson and .json, with or without .gz, .zst, .zstd, .xz or .bz2 behind it
-  kAll,
-};
-
 struct FilesOfName {
   std::set<std::string> paths, passed;  // sorted by their bytes; passed: those that are no inputs
 };
@@ -20,12 +14,13 @@ struct FilesOfName {
 // True for a name with `*`, `?` or `[` in it. A file may have such a name as well.
 bool is_pattern(std::string_view name);
 
-// All files of a folder and of the folders in it. Symbolic links are followed; hidden files and
-// folders are passed over. Throws std::system_error for a folder that cannot be listed.
-FilesOfName files_of_folder(const std::string& folder, FilesOfFolder which);
+// The files of JSON lines in a folder and the folders in it, by their names: .jsonl, .ndjson and
+// .json, with or without .gz, .zst, .zstd, .xz or .bz2 behind it. Symbolic links are followed;
+// hidden files and folders are passed over. Throws std::system_error for a folder that cannot be listed.
+FilesOfName files_of_folder(const std::string& folder);
 
 // The files that fit a pattern, and those of the folders that fit it. Hidden ones fit where the
 // pattern says the dot. Throws as files_of_folder().
-FilesOfName files_of_pattern(const std::string& pattern, FilesOfFolder which);
+FilesOfName files_of_pattern(const std::string& pattern);
 
 }  // namespace weft

@@ -105,16 +105,16 @@ std::string note_of(const std::string& name, const FilesOfName& files) {
   return note;
 }
 
-void add_found(const std::string& name, FilesOfFolder which, FoundInputs& found) {
+void add_found(const std::string& name, FoundInputs& found) {
   std::error_code error;
   const bool is_path = name != "-" && !looks_like_url(name);
   const bool is_there = is_path && std::filesystem::exists(name, error);
   FilesOfName files;
   if (is_there && std::filesystem::is_directory(name, error)) {
-    files = files_of_folder(name, which);
+    files = files_of_folder(name);
     check_has_files(name, files);
   } else if (is_path && !is_there && is_pattern(name)) {
-    files = files_of_pattern(name, which);
+    files = files_of_pattern(name);
     if (!files.passed.empty()) check_has_files(name, files);
   }
   if (files.paths.empty()) {
@@ -132,14 +132,13 @@ std::string problem_of_inputs(const GivenInputs& given) {
   return has_list_only ? "" : problem_of_inputs(given.names);
 }
 
-FoundInputs find_inputs(const GivenInputs& given, FilesOfFolder which,
-                        const std::atomic<bool>& cancelled) {
+FoundInputs find_inputs(const GivenInputs& given, const std::atomic<bool>& cancelled) {
   FoundInputs found;
-  for (const std::string& name : given.names) add_found(name, which, found);
+  for (const std::string& name : given.names) add_found(name, found);
   for (const std::string& list : given.lists) {
     const std::vector<std::string> names = names_of_list(list, given, cancelled);
     found.notes.push_back(fmt::format("'{}' names {}", list, counted(std::ssize(names), "input")));
-    for (const std::string& name : names) add_found(name, which, found);
+    for (const std::string& name : names) add_found(name, found);
   }
   for (const std::string& name : found.names) make_input(name, given.allow_http)->check_name();
   if (const std::string problem = problem_of_inputs(found.names); !problem.empty())
