@@ -105,7 +105,8 @@ void make_mock_data(Config& config) {
     bits = (bits ^ (bits >> 27)) * 0x94d049bb133111eb;
     const auto length = static_cast<int32_t>(1 + (bits ^ (bits >> 31)) % kLongest);
     offsets.push_back(static_cast<int64_t>(tokens.size() * sizeof(int32_t)));
-    for (int32_t i = 1; i < length; ++i) tokens.push_back(i % words);
+    // The last id ends documents, as a rule.
+    for (int32_t i = 1; i < length; ++i) tokens.push_back(i % std::max(words - 1, 1));
     tokens.push_back(end);
     lengths.push_back(length);
     bounds.push_back(document + 1);
