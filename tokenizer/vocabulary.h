@@ -65,6 +65,7 @@ class Vocabulary {
 
   // Number of ids, special tokens and unused ids included (GPT-2: 50257).
   int32_t size() const { return static_cast<int32_t>(parts_.entries.size()); }
+  bool has_end_of_document() const { return parts_.end_of_document >= 0; }
   // Id of the token that ends documents. Throws std::runtime_error if the vocabulary has none.
   int32_t end_of_document() const;
   // Tokens that are found in the text itself, in the order of the file.

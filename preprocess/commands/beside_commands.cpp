@@ -50,7 +50,7 @@ class VerifyCommand final : public Command {
     check_index_is_there(prefix);
     const auto manifest = read_dataset_manifest(prefix);
     int64_t vocabulary_size = manifest ? manifest->vocabulary.size : 0;
-    if (!options_.vocabulary.vocab_file.empty()) {
+    if (options_.vocabulary.are_given()) {
       vocabulary_size = load_vocabulary(options_.vocabulary.files())->size();
     }
     VerifyResult result = verify_dataset_files(prefix, vocabulary_size, threads_.resolved());

@@ -19,5 +19,6 @@ std::unique_ptr<Command> make_merge_command();
 std::unique_ptr<Command> make_index_command();
 std::unique_ptr<Command> make_train_vocab_command();
 std::unique_ptr<Command> make_encode_command();
+std::unique_ptr<Command> make_decode_command();
 
 }  // namespace weft

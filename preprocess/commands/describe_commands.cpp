@@ -38,8 +38,7 @@ class InfoCommand final : public Command {
     const int64_t num_shown = std::min(num_documents_, reader.num_sequences());
     if (!vocabulary && num_shown > 0) {
       fmt::print(
-          "the dataset's vocabulary was not found: documents are shown as ids (--vocab-file, "
-          "--merge-file)\n");
+          "the dataset's vocabulary was not found: documents are shown as ids (--tokenizer)\n");
     }
     for (int64_t i = 0; i < num_shown; ++i) print_sequence(reader, i, vocabulary.get());
     return 0;

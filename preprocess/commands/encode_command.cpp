@@ -3,7 +3,6 @@
 #include <time.h>
 
 #include <atomic>
-#include <charconv>
 #include <cstdio>
 #include <stdexcept>
 #include <string>
@@ -11,10 +10,10 @@
 
 #include "indexed_dataset/base/process/parallel_for.h"
 #include "indexed_dataset/base/process/stop_signal.h"
-#include "indexed_dataset/base/storage/text_file.h"
 #include "preprocess/commands/commands.h"
 #include "preprocess/commands/find_vocabulary.h"
-#include "preprocess/inputs/input_list.h"
+#include "preprocess/commands/ids_text.h"
+#include "preprocess/documents/each_document.h"
 #include "preprocess/stream/byte_source.h"
 #include "tokenizer/tokenizer.h"
 
@@ -25,59 +24,18 @@ namespace {
 // together.
 constexpr size_t kChunkBytes = 1 << 20;
 
-// Cuts only where the pattern allows it: the ids of the chunks in order are those of the whole
-// text.
-std::vector<std::string_view> cut_between_pieces(std::string_view text,
-                                                 const SplitPattern& pattern) {
+// Cuts only where the ids of the chunks in order are those of the whole text.
+std::vector<std::string_view> cut_text(std::string_view text, const Tokenizer& tokenizer) {
   std::vector<std::string_view> chunks;
   while (text.size() > kChunkBytes) {
     size_t end = kChunkBytes;
-    while (end < text.size() && !pattern.is_safe_cut(text, end)) ++end;
+    while (end < text.size() && !tokenizer.is_safe_cut(text, end)) ++end;
     if (end == text.size()) break;
     chunks.push_back(text.substr(0, end));
     text.remove_prefix(end);
   }
   chunks.push_back(text);
   return chunks;
-}
-
-std::string read_input(const std::string& input) {
-  const auto source = open_input(input, stop_flag());
-  std::string bytes;
-  try {
-    for (size_t num_read = kChunkBytes; num_read > 0;) {
-      const size_t num_before = bytes.size();
-      bytes.resize(num_before + kChunkBytes);
-      num_read = source->read(bytes.data() + num_before, kChunkBytes);
-      bytes.resize(num_before + num_read);
-    }
-  } catch (const ReadCancelled&) {
-    throw StoppedBySignal(stop_signal());
-  }
-  return bytes;
-}
-
-// Reads decimal numbers with white space between them.
-std::vector<int32_t> parse_ids(const std::string& text, const std::string& input,
-                               int32_t vocabulary_size) {
-  constexpr const char* kWhiteSpace = " \t\r\n";
-  std::vector<int32_t> ids;
-  const size_t first = text.size() - without_byte_order_mark(text).size();
-  for (size_t begin = first; (begin = text.find_first_not_of(kWhiteSpace, begin)) != text.npos;) {
-    const size_t end = std::min(text.find_first_of(kWhiteSpace, begin), text.size());
-    int32_t id = 0;
-    const auto [last, error] = std::from_chars(text.data() + begin, text.data() + end, id);
-    if (error != std::errc() || last != text.data() + end || id < 0 || id >= vocabulary_size) {
-      throw std::runtime_error(
-          fmt::format("{}: byte {}: '{}' is not a token id; --decode takes numbers below {} with "
-                      "white space between them",
-                      make_input(input)->name(), begin,
-                      text.substr(begin, std::min<size_t>(end - begin, 40)), vocabulary_size));
-    }
-    ids.push_back(id);
-    begin = end;
-  }
-  return ids;
 }
 
 // Hashes the ids by FNV-1a.
@@ -127,6 +85,14 @@ class EncodeCommand final : public Command {
                     "output",
                     1);
     options.flag("--quiet", quiet_, "print no ids and no text");
+    options.choice("--format", format_,
+                   {{"plain", IdsFormat::kPlain}, {"jsonl", IdsFormat::kJsonl}},
+                   "plain: one text, and ids with spaces between them; jsonl: documents, and for "
+                   "each a line with a JSON array of its ids");
+    options.text("--json-key", json_key_, "with --format jsonl: key whose strings are encoded");
+    declare_special_tokens(options, special_tokens_);
+    options.flag("--add-special-tokens", add_special_tokens_,
+                 "put around every text what the tokenizer's own template does");
     vocabulary_.declare(options, "GPT-2's is found or downloaded");
   }
 
@@ -134,12 +100,20 @@ class EncodeCommand final : public Command {
     vocabulary_.validate(options);
     if (decode_ && num_threads_ > 1)
       options.problem("--decode works with one thread: leave --threads out");
+    if (format_ == IdsFormat::kPlain) return;
+    for (const char* name : {"--decode", "--threads", "--repeat"}) {
+      if (options.given(name)) options.problem(std::string("--format jsonl goes without ") + name);
+    }
   }
 
   int run(const OptionSet& options) override {
     install_stop_signals();
     reports_ = quiet_ || options.given("--repeat");
     const auto vocabulary = find_or_download_vocabulary(vocabulary_).vocabulary;
+    if (format_ == IdsFormat::kJsonl) {
+      encode_documents(Tokenizer(vocabulary, special_tokens_));
+      return 0;
+    }
     const std::string input = read_input(input_);
     if (decode_) {
       decode(Tokenizer(vocabulary), input);
@@ -152,11 +126,37 @@ class EncodeCommand final : public Command {
   }
 
  private:
+  // No document is left out: a line that is none ends the command.
+  void encode_documents(Tokenizer tokenizer) const {
+    BadLineCounts bad_lines;
+    std::string first_bad_line;
+    const auto check_lines = [&] {
+      if (bad_lines.total() > 0) throw std::runtime_error("bad line: " + first_bad_line);
+    };
+    std::vector<int32_t> ids;
+    const auto print_ids_of = [&](std::string_view text) {
+      check_lines();
+      ids.clear();
+      if (add_special_tokens_) {
+        tokenizer.encode_with_template(text, ids);
+      } else {
+        tokenizer.encode(text, ids);
+      }
+      if (!quiet_) fmt::print("[{}]\n", fmt::join(ids, ", "));
+    };
+    try {
+      for_each_document(input_, json_key_, stop_flag(), print_ids_of, bad_lines, first_bad_line);
+    } catch (const ReadCancelled&) {
+      throw StoppedBySignal(stop_signal());
+    }
+    check_lines();
+  }
+
   template <typename Id>
   void encode(const std::shared_ptr<const Vocabulary>& vocabulary, const std::string& text) const {
-    const std::vector<std::string_view> chunks = cut_between_pieces(text, vocabulary->pattern());
     std::vector<Tokenizer> tokenizers;
-    for (int64_t i = 0; i < num_threads_; ++i) tokenizers.emplace_back(vocabulary);
+    for (int64_t i = 0; i < num_threads_; ++i) tokenizers.emplace_back(vocabulary, special_tokens_);
+    const std::vector<std::string_view> chunks = cut_text(text, tokenizers[0]);
     std::vector<std::vector<Id>> ids_of_chunks(chunks.size());
     for (size_t i = 0; i < chunks.size(); ++i) ids_of_chunks[i].reserve(chunks[i].size() / 3);
     for (int64_t repeat = 0; repeat < num_repeats_; ++repeat) {
@@ -165,7 +165,13 @@ class EncodeCommand final : public Command {
       for (const auto& ids : ids_of_chunks) num_tokens += ids.size();
       report(repeat, seconds, text.size(), num_tokens, hash_of(ids_of_chunks));
     }
-    if (!quiet_) print_ids(ids_of_chunks);
+    if (quiet_) return;
+    if (add_special_tokens_) {
+      ids_of_chunks.emplace(ids_of_chunks.begin(), vocabulary->prefix_ids().begin(),
+                            vocabulary->prefix_ids().end());
+      ids_of_chunks.emplace_back(vocabulary->suffix_ids().begin(), vocabulary->suffix_ids().end());
+    }
+    print_ids(ids_of_chunks);
   }
 
   // Each tokenizer, in a thread of its own, takes the next chunk that is left.
@@ -225,8 +231,11 @@ class EncodeCommand final : public Command {
 
   std::string input_ = "-";
   VocabularyOptions vocabulary_;
+  IdsFormat format_ = IdsFormat::kPlain;
+  std::string json_key_ = "text";
+  SpecialTokens special_tokens_ = SpecialTokens::kLiteral;
   int64_t num_threads_ = 1, num_repeats_ = 1;
-  bool decode_ = false, quiet_ = false, reports_ = false;
+  bool decode_ = false, quiet_ = false, reports_ = false, add_special_tokens_ = false;
 };
 
 }  // namespace

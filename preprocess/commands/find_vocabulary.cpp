@@ -1,5 +1,7 @@
 #include "preprocess/commands/find_vocabulary.h"
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <cstdlib>
 #include <stdexcept>
@@ -9,6 +11,7 @@
 #include "indexed_dataset/base/process/stop_signal.h"
 #include "indexed_dataset/base/storage/lock_file.h"
 #include "indexed_dataset/base/terminal/messages.h"
+#include "indexed_dataset/format/sidecars/tokenizer_files.h"
 #include "preprocess/vocabulary/load_vocabulary.h"
 #include "preprocess/web/download.h"
 
@@ -31,6 +34,7 @@ constexpr PublishedFile kPublishedFiles[] = {
 
 constexpr char kWhatToDo[] =
     "\n  Give the vocabulary in one of these ways:"
+    "\n    --tokenizer PATH (tokenizer.json, *.tiktoken, tekken.json, or a folder)"
     "\n    --vocab-file vocab.json --merge-file merges.txt"
     "\n    WEFT_GPT2_DIR=FOLDER, or the folder ~/.cache/weft/gpt2, with vocab.json and merges.txt "
     "in it"
@@ -87,7 +91,39 @@ TokenizerFiles download_vocabulary() {
   return gpt2_files(folder / "vocab.json", folder / "merges.txt");
 }
 
+// Bytes without an entry, in hexadecimal, but for those that no UTF-8 has.
+std::string names_of_dropped_bytes(const Vocabulary& vocabulary) {
+  std::string names;
+  for (int byte = 0; byte < 0xF5; ++byte) {
+    if (byte == 0xC0 || byte == 0xC1 || !vocabulary.missing_bytes()[static_cast<size_t>(byte)])
+      continue;
+    names += fmt::format("{}{:02X}", names.empty() ? "" : " ", byte);
+  }
+  return names;
+}
+
 }  // namespace
+
+std::vector<std::string> describe_tokenizer(const FoundVocabulary& found, int64_t end_of_document) {
+  const Vocabulary& vocabulary = *found.vocabulary;
+  std::string summary =
+      fmt::format("tokenizer: {}, {}, {} ids, pattern {}", found.files.files.at(0).path,
+                  found.files.kind, vocabulary.size(), vocabulary.pattern_name());
+  if (end_of_document >= 0) {
+    const auto id = static_cast<int32_t>(end_of_document);
+    summary += fmt::format("; documents end with {} ({})", vocabulary.bytes(id), id);
+  }
+  std::vector<std::string> lines = {summary};
+  if (const std::string bytes = names_of_dropped_bytes(vocabulary); !bytes.empty()) {
+    lines.push_back("note: the tokenizer has no entry for the bytes " + bytes +
+                    ": they are left out of texts, as Hugging Face's tokenizers do");
+  }
+  if (vocabulary.num_unreachable() > 0) {
+    lines.push_back(
+        fmt::format("note: {} of its entries come out of no text", vocabulary.num_unreachable()));
+  }
+  return lines;
+}
 
 void make_folder(const std::filesystem::path& folder, const std::string& option) {
   std::error_code error;
@@ -100,6 +136,7 @@ FoundVocabulary find_or_download_vocabulary(const VocabularyOptions& given) {
   const auto there = find_tokenizer_files(given.files());
   const TokenizerFiles files = there ? *there : download_vocabulary();
   const FoundVocabulary found = {load_vocabulary(files), with_checksums(files)};
+  if (!is_gpt2(files)) return found;
   // The load cannot tell that two merges have changed places.
   const TokenizerFile &vocab_json = found.files.files[0], &merges_txt = found.files.files[1];
   if (vocab_json.sha256 == kPublishedFiles[0].sha256 &&

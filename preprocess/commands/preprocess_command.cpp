@@ -10,6 +10,7 @@
 #include "indexed_dataset/base/terminal/messages.h"
 #include "indexed_dataset/base/terminal/terminal_text.h"
 #include "indexed_dataset/format/sidecars/output_conflicts.h"
+#include "indexed_dataset/format/sidecars/tokenizer_files.h"
 #include "preprocess/commands/commands.h"
 #include "preprocess/commands/find_vocabulary.h"
 #include "preprocess/commands/preprocess_options.h"
@@ -22,6 +23,7 @@
 #include "preprocess/run/run_manifest.h"
 #include "preprocess/run/work_folder.h"
 #include "preprocess/stream/byte_source.h"
+#include "preprocess/vocabulary/load_vocabulary.h"
 #include "preprocess/web/url.h"
 #include "tokenizer/unicode/unicode_version.h"
 
@@ -105,13 +107,17 @@ class PreprocessCommand final : public Command {
     ManifestOrigin origin;
     origin.program_version = WEFT_VERSION;
     origin.unicode_version = name_of(UnicodeVersion::k16);
+    if (found.vocabulary->normalizer() == Normalizer::kNfc) origin.nfc_version = kNfcVersion;
     origin.options = options.resolved();
     for (auto& [name, value] : origin.options) {
       if (name == "origin-key") value = options_.resolved_origin_key();
     }
-    origin.vocabulary = {
-        found.vocabulary->size(), found.files,
-        options_.config.rules.append_eod ? found.vocabulary->end_of_document() : -1};
+    origin.vocabulary = {found.vocabulary->size(), found.files,
+                         choose_end_of_document(*found.vocabulary)};
+    if (is_leader_ && !is_gpt2(found.files)) {
+      for (const std::string& line : describe_tokenizer(found, origin.vocabulary.end_of_document))
+        print_message(line);
+    }
     print_to_log("Time to startup: " + python_float(seconds_since(start)));
 
     ProgressPrinter progress(options_.log_interval);
@@ -144,6 +150,17 @@ class PreprocessCommand final : public Command {
     } catch (const ReadCancelled&) {
       throw StoppedBySignal(stop_signal());
     }
+  }
+
+  // Returns the token that --append-eod appends; -1 without. The rules name it only if it is not the
+  // vocabulary's own.
+  int32_t choose_end_of_document(const Vocabulary& vocabulary) {
+    TokenizeRules& rules = options_.config.rules;
+    if (!rules.append_eod) return -1;
+    const int32_t chosen = resolve_end_of_document(vocabulary, options_.eod_token);
+    if (!vocabulary.has_end_of_document() || chosen != vocabulary.end_of_document())
+      rules.end_of_document = chosen;
+    return chosen;
   }
 
   // Prints one of Megatron's lines on standard output. A log that cannot be written is no reason to

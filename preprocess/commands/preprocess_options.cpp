@@ -9,6 +9,7 @@
 #include "indexed_dataset/base/process/stop_signal.h"
 #include "indexed_dataset/format/sidecars/dataset_manifest.h"
 #include "indexed_dataset/format/sidecars/output_conflicts.h"
+#include "preprocess/commands/ids_text.h"
 #include "preprocess/inputs/input_list.h"
 #include "preprocess/inputs/work_plan.h"
 #include "preprocess/inspect/report/gather_report.h"
@@ -46,11 +47,12 @@ void PreprocessOptions::declare_run(OptionSet& options) {
   options.texts("--json-keys", config.rules.json_keys,
                 "keys whose strings are tokenized, one dataset each; meta.text is the key text "
                 "within meta where a line has no key meta.text");
-  options.choice("--tokenizer-type", tokenizer_type, {{tokenizer_type, tokenizer_type}},
-                 "as in Megatron-LM");
-  vocabulary.declare(options, "$WEFT_GPT2_DIR, ~/.cache/weft/gpt2, download");
+  vocabulary.declare(options, "GPT-2's in $WEFT_GPT2_DIR, ~/.cache/weft/gpt2, or downloaded");
   options.flag("--append-eod", config.rules.append_eod,
-               "end every document that has a token with <|endoftext|>");
+               "end every document that has a token with the end-of-document token");
+  options.text("--eod-token", eod_token,
+               "text or id of the token for --append-eod; without it: the one that the family of "
+               "the tokenizer was trained with");
   options.integer("--workers", config.num_workers, "threads that parse and tokenize", 1, 1024);
   options.integer("--log-interval", log_interval,
                   "documents between two lines of progress in a log", 1);
@@ -58,11 +60,10 @@ void PreprocessOptions::declare_run(OptionSet& options) {
 
 // Which lines are documents, and what becomes of them.
 void PreprocessOptions::declare_documents(OptionSet& options) {
-  options.choice("--special", config.rules.special_tokens,
-                 {{"literal", SpecialTokens::kLiteral},
-                  {"token", SpecialTokens::kToken},
-                  {"error", SpecialTokens::kError}},
-                 "what <|endoftext|> in a text is: its letters, the token, or a bad line");
+  declare_special_tokens(options, config.rules.special_tokens);
+  options.flag("--add-special-tokens", config.rules.add_special_tokens,
+               "put around every text what the tokenizer's own template does, such as Llama's "
+               "<|begin_of_text|>");
   options.choice(
       "--empty-docs", config.rules.empty_documents,
       {{"record", EmptyDocuments::kRecord}, {"skip", EmptyDocuments::kSkip}},
@@ -142,6 +143,8 @@ void PreprocessOptions::validate(OptionSet& options) const {
   const std::vector<std::string>& json_keys = config.rules.json_keys;
   if (json_keys.empty()) options.problem("--json-keys: give at least one key");
   vocabulary.validate(options);
+  if (!eod_token.empty() && !config.rules.append_eod)
+    options.problem("--eod-token needs --append-eod");
   if (config.max_bad_lines >= 0 && config.rules.on_bad_line == OnBadLine::kStop)
     options.problem("--max-bad-lines needs --on-bad-line skip: without it the first one stops");
   for (const auto& input : make_inputs(inputs.names, inputs.allow_http))
@@ -187,8 +190,9 @@ void PreprocessOptions::check_files() const {
   check_open_files();
   const Inputs found = make_inputs(config.inputs);
   check_can_be_opened(found);
-  if (!vocabulary.vocab_file.empty())
-    check_can_be_opened(make_inputs({vocabulary.vocab_file, vocabulary.merge_file}));
+  std::vector<std::string> tokenizer_paths;
+  for (const TokenizerFile& file : vocabulary.files().files) tokenizer_paths.push_back(file.path);
+  check_can_be_opened(make_inputs(tokenizer_paths));
   std::vector<std::filesystem::path> input_files;
   for (const auto& input : found) {
     if (!input->path().empty()) input_files.emplace_back(input->path());

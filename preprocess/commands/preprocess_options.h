@@ -18,8 +18,8 @@ struct PreprocessOptions {
   PipelineConfig config;  // what the options set at once; pipeline_config() has the rest
   GivenInputs inputs;
   std::string output_prefix;
-  std::string tokenizer_type = "GPT2BPETokenizer";
   VocabularyOptions vocabulary;
+  std::string eod_token;
   int64_t log_interval = 1000;
   std::string shard;
   std::string origin_key;  // if empty, a report decides

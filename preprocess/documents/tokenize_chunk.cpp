@@ -20,7 +20,9 @@ ChunkTokenizer::ChunkTokenizer(std::shared_ptr<const Vocabulary> vocabulary,
                                const TokenizeRules& rules)
     : rules_(rules),
       type_(token_type(rules, vocabulary->size())),
-      end_of_document_(rules.append_eod ? vocabulary->end_of_document() : -1),
+      end_of_document_(!rules.append_eod       ? -1
+                       : rules.end_of_document ? *rules.end_of_document
+                                               : vocabulary->end_of_document()),
       tokenizer_(vocabulary, rules.special_tokens),
       lines_(rules.json_keys, rules.origin_key, rules.max_line_bytes),
       marks_(rules.json_keys.size()) {}
@@ -56,12 +58,14 @@ LineOutcome ChunkTokenizer::append_document(DocumentReader& document, Batch& res
   for (size_t k = 0; k < marks_.size(); ++k) {
     Batch::Output& output = result.outputs[k];
     marks_[k] = {output.num_tokens(), output.num_sequences()};
-    if (append_texts<Id>(document, k, output)) continue;
-    for (size_t i = 0; i <= k; ++i) {
-      result.outputs[i].cut(marks_[i].num_tokens, marks_[i].num_sequences);
+    try {
+      append_texts<Id>(document, k, output);
+    } catch (const SpecialTokenInText& found) {
+      for (size_t i = 0; i <= k; ++i)
+        result.outputs[i].cut(marks_[i].num_tokens, marks_[i].num_sequences);
+      return {LineProblem::kSpecialToken, found.content() + " in \"" + rules_.json_keys[k] + "\"",
+              0};
     }
-    return {LineProblem::kSpecialToken,
-            std::string(kEndOfText) + " in \"" + rules_.json_keys[k] + "\"", 0};
   }
   const Origin origin = rules_.keeps_origins() ? document.origin() : Origin{};
   for (size_t k = 0; k < marks_.size(); ++k) {
@@ -72,16 +76,17 @@ LineOutcome ChunkTokenizer::append_document(DocumentReader& document, Batch& res
   return {};
 }
 
-// Tokenizes every text of one key on its own; one without tokens leaves no sequence. False if the
-// special token is in a text and must not be: it is looked for here as well, so that any other
-// error of the tokenizer stays an error of the program.
+// Tokenizes every text of one key on its own; one without tokens leaves no sequence. Throws
+// SpecialTokenInText where a text has one and must not.
 template <typename Id>
-bool ChunkTokenizer::append_texts(DocumentReader& document, size_t key_idx, Batch::Output& output) {
-  const bool refuses_special = rules_.special_tokens == SpecialTokens::kError;
-  return document.each_text(key_idx, [&](std::string_view text) {
-    if (refuses_special && text.find(kEndOfText) != text.npos) return false;
+void ChunkTokenizer::append_texts(DocumentReader& document, size_t key_idx, Batch::Output& output) {
+  document.each_text(key_idx, [&](std::string_view text) {
     const int64_t begin = output.num_tokens();
-    tokenizer_.encode(text, output.tokens<Id>());
+    if (rules_.add_special_tokens) {
+      tokenizer_.encode_with_template(text, output.tokens<Id>());
+    } else {
+      tokenizer_.encode(text, output.tokens<Id>());
+    }
     if (output.num_tokens() > begin) {
       output.sequence_lengths.push_back(static_cast<int32_t>(output.num_tokens() - begin));
     }

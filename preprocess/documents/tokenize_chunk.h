@@ -25,7 +25,9 @@ enum class OnBadLine { kStop, kSkip };
 struct TokenizeRules {
   std::vector<std::string> json_keys{"text"};
   bool append_eod = false;
+  std::optional<int32_t> end_of_document;  // that append_eod appends; nothing: the vocabulary's
   SpecialTokens special_tokens = SpecialTokens::kLiteral;
+  bool add_special_tokens = false;  // what the vocabulary's template puts around each text
   EmptyDocuments empty_documents = EmptyDocuments::kRecord;
   OnBadLine on_bad_line = OnBadLine::kStop;
   size_t max_line_bytes = kDefaultMaxLineBytes;
@@ -56,7 +58,7 @@ class ChunkTokenizer {
   template <typename Id>
   LineOutcome append_document(DocumentReader& document, Batch& result);
   template <typename Id>
-  bool append_texts(DocumentReader& document, size_t key_idx, Batch::Output& output);
+  void append_texts(DocumentReader& document, size_t key_idx, Batch::Output& output);
   template <typename Id>
   void end_document(const Mark& before, int64_t locator, const Origin& origin,
                     Batch::Output& output, Batch& result) const;

@@ -18,6 +18,8 @@ using SortedJson = nlohmann::json;
 constexpr const char* kSpecialNames[] = {"literal", "token", "error"};  // by SpecialTokens
 constexpr const char* kOriginKeyOption = "--origin-key";
 constexpr const char* kLimitOption = "--limit";
+constexpr const char* kEodTokenOption = "--eod-token";
+constexpr const char* kAddSpecialTokensOption = "--add-special-tokens";
 
 // Paths may hold any bytes: those that are not UTF-8 are replaced, not refused.
 std::string dump_lenient(const SortedJson& json) {
@@ -132,9 +134,11 @@ std::string run_identity(const PipelineConfig& config, TokenType type, const Inp
         {"vocabulary", config.vocabulary_id},
         {"task bytes", config.task_bytes}}},
   };
-  // Not without origins: runs of programs that knew none are still the same.
+  // Only where it is used: runs of programs that did not know it are still the same.
   if (rules.keeps_origins()) identity["options"][kOriginKeyOption] = rules.origin_key;
   if (config.max_documents >= 0) identity["options"][kLimitOption] = config.max_documents;
+  if (rules.end_of_document) identity["options"][kEodTokenOption] = *rules.end_of_document;
+  if (rules.add_special_tokens) identity["options"][kAddSpecialTokensOption] = true;
   return dump_lenient(identity);
 }
 
@@ -163,11 +167,15 @@ IdentityDifference difference(const std::string& first, const std::string& secon
     difference.text = "made by another version of weft-data";
     return difference;
   }
-  // An identity without origins does not say so.
+  // An identity does not name the options that do nothing.
   const auto options_of = [](const SortedJson& identity) {
     SortedJson options = identity.at("options");
-    if (!options.contains(kOriginKeyOption)) options[kOriginKeyOption] = kNoOriginKey;
-    if (!options.contains(kLimitOption)) options[kLimitOption] = "none";
+    for (const auto& [name, unused] :
+         {std::pair<const char*, SortedJson>{kOriginKeyOption, kNoOriginKey},
+          {kLimitOption, "none"},
+          {kEodTokenOption, "the tokenizer's own"},
+          {kAddSpecialTokensOption, false}})
+      if (!options.contains(name)) options[name] = unused;
     return options;
   };
   const SortedJson options_before = options_of(before), options_after = options_of(after);

@@ -65,6 +65,7 @@ void write_manifest(const std::filesystem::path& path, const PipelineReport& rep
       {"dataset", {{"documents", output.num_documents}, {"tokens", output.num_tokens}}},
       {"seconds", origin.seconds},
   };
+  if (!origin.nfc_version.empty()) manifest["nfc_version"] = origin.nfc_version;
   // Paths and messages may hold any bytes: those that are not UTF-8 are replaced, not refused.
   write_file_atomically(path, manifest.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }

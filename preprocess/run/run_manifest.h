@@ -14,6 +14,7 @@ namespace weft {
 // The part of a manifest that the report does not hold.
 struct ManifestOrigin {
   std::string program_version, unicode_version;
+  std::string nfc_version;  // "" if the tokenizer does not normalize
   std::vector<std::pair<std::string, std::string>> options;  // resolved
   DatasetVocabulary vocabulary;
   double seconds = 0;

@@ -6,8 +6,12 @@
 #include <string>
 #include <system_error>
 
+#include "indexed_dataset/base/storage/sha256.h"
 #include "indexed_dataset/base/storage/text_file.h"
+#include "indexed_dataset/base/terminal/option_set.h"
+#include "indexed_dataset/format/sidecars/tokenizer_files.h"
 #include "tokenizer/formats/load_gpt2.h"
+#include "tokenizer/formats/load_tokenizer.h"
 
 namespace weft {
 namespace {
@@ -22,6 +26,15 @@ std::string read_vocabulary_file(const std::string& path) {
                                 (is_no_file ? " from a pipe or a device, only from a file"
                                             : "; give GPT-2's vocab.json and merges.txt"));
   }
+}
+
+std::string read_tokenizer_file(const std::string& path) {
+  if (std::filesystem::is_regular_file(path) &&
+      std::filesystem::file_size(path) > kMaxTokenizerBytes) {
+    throw std::runtime_error(path + ": larger than " + std::to_string(kMaxTokenizerBytes >> 20) +
+                             " MiB, which no tokenizer is");
+  }
+  return read_regular_file(path);
 }
 
 }  // namespace
@@ -49,10 +62,35 @@ std::optional<TokenizerFiles> find_tokenizer_files(const TokenizerFiles& given) 
 }
 
 std::shared_ptr<const Vocabulary> load_vocabulary(const TokenizerFiles& files) {
+  if (!is_gpt2(files)) {
+    const std::string& path = files.files.at(0).path;
+    const std::string bytes = read_tokenizer_file(path);
+    return load_tokenizer(
+        {path, bytes}, {.sha256 = sha256_of(bytes), .tiktoken_pattern = tiktoken_pattern(files)});
+  }
   const std::string &vocab_json = files.files.at(0).path, &merges_txt = files.files.at(1).path;
   const std::string entries = read_vocabulary_file(vocab_json);
   const std::string merges = read_vocabulary_file(merges_txt);
   return load_gpt2({vocab_json, entries}, {merges_txt, merges});
+}
+
+int32_t resolve_end_of_document(const Vocabulary& vocabulary, const std::string& given) {
+  if (given.empty()) {
+    try {
+      return vocabulary.end_of_document();
+    } catch (const std::runtime_error& error) {
+      throw std::invalid_argument(std::string(error.what()) +
+                                  "; name one with --eod-token, or leave --append-eod out");
+    }
+  }
+  for (int32_t id = 0; id < vocabulary.size(); ++id) {
+    if (vocabulary.bytes(id) == given) return id;
+  }
+  const auto id = parse_int64(given);
+  if (id && *id >= 0 && *id < vocabulary.size()) return static_cast<int32_t>(*id);
+  throw std::invalid_argument("--eod-token: '" + given +
+                              "' is neither an entry of the tokenizer nor an id below " +
+                              std::to_string(vocabulary.size()));
 }
 
 }  // namespace weft

@@ -1,13 +1,15 @@
-// Encodes records for peers_test.py: reads from stdin records of u32 size and that many bytes
+// Encodes records for peers_test.py and families_peers_test.py: reads from stdin records of u32 size and that many bytes
 // (little-endian), writes for each u32 count and that many u32 ids.
 // usage: encode_records VOCAB.json MERGES.txt literal|token < records > ids
+//        encode_records TOKENIZER literal|token < records > ids
 #include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <string>
 #include <vector>
 
-#include "tests/tokenizer/load_files.h"
+#include "preprocess/vocabulary/find_tokenizer.h"
+#include "preprocess/vocabulary/load_vocabulary.h"
 #include "tokenizer/tokenizer.h"
 
 namespace {
@@ -39,16 +41,20 @@ int encode_all(weft::Tokenizer& tokenizer) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::string special_tokens = argc == 4 ? argv[3] : "";
+  const std::string special_tokens = argc == 3 || argc == 4 ? argv[argc - 1] : "";
   if (special_tokens != "literal" && special_tokens != "token") {
-    std::fprintf(stderr,
-                 "usage: encode_records VOCAB.json MERGES.txt literal|token < records > ids\n");
+    std::fprintf(
+        stderr,
+        "usage: encode_records (VOCAB.json MERGES.txt | TOKENIZER) literal|token < records "
+        "> ids\n");
     return 2;
   }
   try {
-    weft::Tokenizer tokenizer(
-        weft::test::load_gpt2_files(argv[1], argv[2]),
-        special_tokens == "token" ? weft::SpecialTokens::kToken : weft::SpecialTokens::kLiteral);
+    const weft::TokenizerFiles files =
+        argc == 4 ? weft::gpt2_files(argv[1], argv[2]) : weft::find_tokenizer(argv[1]);
+    weft::Tokenizer tokenizer(weft::load_vocabulary(files), special_tokens == "token"
+                                                                ? weft::SpecialTokens::kToken
+                                                                : weft::SpecialTokens::kLiteral);
     return encode_all(tokenizer);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "error: %s\n", error.what());

@@ -13,8 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr char kGpt2[] = "gpt2";
-constexpr size_t kNumGpt2Files = 2, kMergesTxt = 1;
+constexpr size_t kMergesTxt = 1;
 
 // The lines of merges.txt as in GPT-2's own file.
 std::string canonical_merges(std::string_view content) {
@@ -35,7 +34,7 @@ std::string canonical_merges(std::string_view content) {
 }
 
 std::string checksum(const std::string& kind, size_t file_idx, const std::string& path) {
-  if (kind == kGpt2 && file_idx == kMergesTxt) {
+  if (kind == kGpt2Kind && file_idx == kMergesTxt) {
     return sha256_of(canonical_merges(read_regular_file(path)));
   }
   return sha256_of_file(path);
@@ -52,7 +51,7 @@ bool TokenizerFiles::has_checksums() const {
 TokenizerFiles gpt2_files(const std::filesystem::path& vocab_json,
                           const std::filesystem::path& merges_txt) {
   if (vocab_json.empty() && merges_txt.empty()) return {};
-  return {kGpt2, {{vocab_json.string()}, {merges_txt.string()}}};
+  return {std::string(kGpt2Kind), {{vocab_json.string()}, {merges_txt.string()}}};
 }
 
 TokenizerFiles with_checksums(TokenizerFiles files) {
@@ -101,8 +100,10 @@ TokenizerFiles tokenizer_files_from(const Json& json) {
   for (const Json& file : json["files"]) {
     files.files.push_back({text_at(file, "path"), text_at(file, "sha256")});
   }
-  const bool is_known = files.kind == kGpt2 && files.files.size() == kNumGpt2Files;
-  return is_known ? files : TokenizerFiles();
+  const bool is_known = is_gpt2(files) || is_tiktoken(files) || files.kind == kHuggingFaceKind ||
+                        files.kind == kTekkenKind;
+  const bool is_whole = files.files.size() == (is_gpt2(files) ? 2 : 1);
+  return is_known && is_whole ? files : TokenizerFiles();
 }
 
 }  // namespace weft

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace weft {
@@ -21,6 +22,13 @@ struct TokenizerFile {
   auto operator<=>(const TokenizerFile&) const = default;
 };
 
+// The kinds of tokenizers: "gpt2" has two files, the others one.
+inline constexpr std::string_view kGpt2Kind = "gpt2";                // vocab.json and merges.txt
+inline constexpr std::string_view kHuggingFaceKind = "huggingface";  // tokenizer.json
+inline constexpr std::string_view kTekkenKind = "tekken";            // tekken.json
+// A rank file; "tiktoken:NAME" where the user names its pattern, which makes another tokenizer.
+inline constexpr std::string_view kTiktokenKind = "tiktoken";
+
 struct TokenizerFiles {
   std::string kind = {};                  // empty: no files are known
   std::vector<TokenizerFile> files = {};  // as many as the kind has, in its order
@@ -29,6 +37,22 @@ struct TokenizerFiles {
   bool has_checksums() const;  // of all files
   auto operator<=>(const TokenizerFiles&) const = default;
 };
+
+inline bool is_gpt2(const TokenizerFiles& files) { return files.kind == kGpt2Kind; }
+inline bool is_tiktoken(const TokenizerFiles& files) {
+  return files.kind.starts_with(kTiktokenKind);
+}
+
+// A tokenizer of one file.
+inline TokenizerFiles tokenizer_file(std::string_view kind, const std::string& path) {
+  return {std::string(kind), {{path}}};
+}
+
+// The name of the pattern, or "".
+inline std::string tiktoken_pattern(const TokenizerFiles& files) {
+  if (!is_tiktoken(files) || files.kind.size() == kTiktokenKind.size()) return "";
+  return files.kind.substr(kTiktokenKind.size() + 1);
+}
 
 // GPT-2's vocab.json and merges.txt. No files if both names are empty; one that is not known has an
 // empty name.

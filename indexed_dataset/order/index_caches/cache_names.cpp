@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <new>
 
+#include "indexed_dataset/format/sidecars/tokenizer_files.h"
+
 namespace weft {
 namespace {
 
@@ -131,7 +133,10 @@ Json tokenizer_description(const TokenizerFiles& tokenizer) {
     paths.push_back(file.path);
   }
   if (paths.empty()) return nullptr;
-  return {{"class", "_GPT2BPETokenizer"}, {"tokenizer_path", std::move(paths)}};
+  const char* const of_kind = is_gpt2(tokenizer)                   ? "_GPT2BPETokenizer"
+                              : tokenizer.kind == kHuggingFaceKind ? "_HuggingFaceTokenizer"
+                                                                   : "CustomTikTokenizer";
+  return {{"class", of_kind}, {"tokenizer_path", std::move(paths)}};
 }
 
 Json core_description(const IndexDescription& index) {

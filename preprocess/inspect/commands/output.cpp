@@ -11,8 +11,7 @@ std::shared_ptr<const Vocabulary> find_vocabulary(const std::filesystem::path& p
                                                   const TokenizerFiles& given) {
   auto vocabulary = find_dataset_vocabulary(prefix, given);
   if (!vocabulary) {
-    print_message(
-        "the dataset's vocabulary was not found: only ids are shown (--vocab-file, --merge-file)");
+    print_message("the dataset's vocabulary was not found: only ids are shown (--tokenizer)");
   }
   return vocabulary;
 }

@@ -32,21 +32,24 @@ std::string time_written(const std::filesystem::path& path) {
 }
 
 // Fills in what the manifest beside `report.prefix` says. A note tells what could not be found out.
-void read_manifest(DataReport& report) {
+// Returns the token that it says ends documents, or -1.
+int64_t read_manifest(DataReport& report) {
+  int64_t end_of_document = -1;
   try {
     const auto manifest = read_dataset_manifest(report.prefix);
     if (!manifest) {
       report.notes.push_back(
           "There is no manifest: bad lines and bytes of the corpus are not known.");
-      return;
+      return -1;
     }
+    end_of_document = manifest->vocabulary.end_of_document;
     report.manifest_written = time_written(dataset_manifest_path(report.prefix));
-    for (const char* name : {"json-keys", "vocab-file", "append-eod", "special", "empty-docs",
-                             "on-bad-line", "dtype", "origin-key", "shard"}) {
+    for (const char* name : {"json-keys", "tokenizer", "vocab-file", "append-eod", "special",
+                             "empty-docs", "on-bad-line", "dtype", "origin-key", "shard"}) {
       const std::string value = manifest->option(name);
       if (!value.empty()) report.main_options.emplace_back(name, first_characters(value, 200));
     }
-    if (!manifest->json.contains("input_counts")) return;
+    if (!manifest->json.contains("input_counts")) return end_of_document;
     const auto& counts = manifest->json["input_counts"];
     report.num_jsonl_bytes = json_integer_at(counts, "jsonl_bytes");
     report.num_bad_lines = json_integer_at(counts, "bad_lines");
@@ -56,6 +59,7 @@ void read_manifest(DataReport& report) {
     report.notes.push_back("The counts in the manifest cannot be understood: " +
                            std::string(error.what()));
   }
+  return end_of_document;
 }
 
 // The beginning of a document's text, or its first ids, by which people recognise it.
@@ -88,13 +92,12 @@ std::vector<ReportedInput> largest_inputs(const Findings& findings, const Source
   return inputs;
 }
 
-// The id of the vocabulary's <|endoftext|>; -1 if it has none.
-int64_t end_of_document_of(const Vocabulary* vocabulary) {
-  try {
-    return vocabulary == nullptr ? -1 : vocabulary->end_of_document();
-  } catch (const std::runtime_error&) {
-    return -1;
-  }
+// The token that ends documents: the one that the manifest names, or else the vocabulary's own; -1
+// if there is none.
+int64_t end_of_document_of(int64_t named, const Vocabulary* vocabulary) {
+  if (named >= 0) return named;
+  const bool has_own = vocabulary != nullptr && vocabulary->has_end_of_document();
+  return has_own ? vocabulary->end_of_document() : -1;
 }
 
 }  // namespace
@@ -104,7 +107,7 @@ DataReport gather_report(const std::filesystem::path& prefix, const ReportOption
   const Documents documents(reader);
   DataReport report;
   report.prefix = prefix;
-  read_manifest(report);
+  const int64_t named_end_of_document = read_manifest(report);
   const auto vocabulary = find_dataset_vocabulary(prefix, options.tokenizer);
   if (!vocabulary) {
     report.notes.push_back(
@@ -128,7 +131,7 @@ DataReport gather_report(const std::filesystem::path& prefix, const ReportOption
                               vocabulary.get(),
                               texts ? &*texts : nullptr,
                               sources ? &*sources : nullptr,
-                              end_of_document_of(vocabulary.get()),
+                              end_of_document_of(named_end_of_document, vocabulary.get()),
                               *equal_texts};
   Findings all = examine_documents(context, options.num_threads);
 

@@ -6,25 +6,9 @@
 #include <thread>
 
 #include "indexed_dataset/base/terminal/option_set.h"
-#include "indexed_dataset/format/sidecars/tokenizer_files.h"
+#include "preprocess/vocabulary/vocabulary_options.h"
 
 namespace weft {
-
-struct VocabularyOptions {
-  std::string vocab_file, merge_file;
-
-  // `otherwise`: where the vocabulary comes from without these options.
-  void declare(OptionSet& options, const std::string& otherwise) {
-    options.text("--vocab-file", vocab_file, "vocab.json; without it: " + otherwise);
-    options.text("--merge-file", merge_file, "merges.txt");
-  }
-  void validate(OptionSet& options) const {
-    if (vocab_file.empty() == merge_file.empty()) return;
-    options.problem("--vocab-file and --merge-file belong together: give both or none");
-  }
-  // No files if none are given.
-  TokenizerFiles files() const { return gpt2_files(vocab_file, merge_file); }
-};
 
 // The options of commands that look at one dataset.
 struct PrefixOptions {

@@ -76,6 +76,22 @@ TEST_F(TokenizerFilesTest, ComeBackFromJson) {
   }
 }
 
+TEST_F(TokenizerFilesTest, OtherKindsHaveOneFile) {
+  write_file_atomically(folder_ / "tokenizer.json", "{}");
+  for (const char* kind : {"huggingface", "tekken", "tiktoken", "tiktoken:cl100k"}) {
+    const TokenizerFiles files = with_checksums(tokenizer_file(kind, folder_ / "tokenizer.json"));
+    EXPECT_EQ(tokenizer_files_from(to_json(files)), files);
+    EXPECT_TRUE(id_of(files).starts_with(kind));
+    TokenizerFiles two = files;
+    two.files.push_back(two.files[0]);
+    EXPECT_TRUE(tokenizer_files_from(to_json(two)).empty());
+  }
+  EXPECT_EQ(tiktoken_pattern(tokenizer_file("tiktoken:v2", "x")), "v2");
+  EXPECT_EQ(tiktoken_pattern(tokenizer_file("tiktoken", "x")), "");
+  EXPECT_TRUE(are_different(tokenizer_file("tiktoken:v1", "x"), tokenizer_file("tiktoken", "x")))
+      << "another pattern makes another tokenizer";
+}
+
 TEST_F(TokenizerFilesTest, AnAbsentFileIsAnError) {
   EXPECT_THROW(with_checksums(gpt2_files(folder_ / "vocab.json", "")), std::system_error);
 }

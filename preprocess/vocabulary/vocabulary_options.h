@@ -1,0 +1,34 @@
+// The options that say which tokenizer is meant: Weft's --tokenizer, and those of Megatron-LM.
+#pragma once
+
+#include <string>
+
+#include "indexed_dataset/base/terminal/option_set.h"
+#include "indexed_dataset/format/sidecars/tokenizer_files.h"
+
+namespace weft {
+
+// Megatron-LM's --tokenizer-type; PretrainedFromHF is Megatron-DeepSpeed's name.
+enum class TokenizerType { kAuto, kGpt2, kHuggingFace, kPretrainedFromHf, kTikTokenizer };
+
+struct VocabularyOptions {
+  TokenizerType type = TokenizerType::kAuto;
+  std::string tokenizer, tokenizer_model, tokenizer_name_or_path;
+  std::string vocab_file, merge_file;
+  std::string tiktoken_pattern;
+
+  // `otherwise`: where the vocabulary comes from without these options.
+  void declare(OptionSet& options, const std::string& otherwise);
+  void validate(OptionSet& options) const;
+
+  bool are_given() const { return !named().empty() || !vocab_file.empty(); }
+  // No files if none are given. Throws as find_tokenizer(), and std::invalid_argument if they are
+  // none of the type that is asked for.
+  TokenizerFiles files() const;
+
+ private:
+  // What --tokenizer, --tokenizer-model or --tokenizer-name-or-path names.
+  const std::string& named() const;
+};
+
+}  // namespace weft
