@@ -27,13 +27,14 @@ void TokenizerOptions::validate(OptionSet& options) const {
 
 namespace {
 
-std::shared_ptr<const Vocabulary> load_one_file(const std::string& path) {
+std::shared_ptr<const Vocabulary> load_one_file(const std::string& path,
+                                                const std::string& pattern = "") {
   const std::string bytes = read_file(path);
-  return load_tokenizer({path, bytes}, {.sha256 = sha256_of(bytes)});
+  return load_tokenizer({path, bytes}, {.sha256 = sha256_of(bytes), .tiktoken_pattern = pattern});
 }
 
-std::shared_ptr<const Vocabulary> load_gpt2_files(const RunVocabulary& known,
-                                                  const TokenizerOptions& given) {
+std::shared_ptr<const Vocabulary> load_known_files(const RunVocabulary& known,
+                                                   const TokenizerOptions& given) {
   TokenizerFiles files = gpt2_files(given.vocab_file, given.merge_file);
   if (files.empty()) {
     CheckpointInfo info;
@@ -41,12 +42,14 @@ std::shared_ptr<const Vocabulary> load_gpt2_files(const RunVocabulary& known,
     files = find_tokenizer_files(info);
   }
   files = with_checksums(files);
-  const std::string &vocab_json = files.files[0].path, &merges_txt = files.files[1].path;
+  const std::string& vocab_json = files.files[0].path;
   if (!known.tokenizer.empty() && are_different(known.tokenizer, files)) {
     throw std::invalid_argument(vocab_json +
                                 " is not the vocabulary that the model's data was made with (its "
                                 "SHA-256 differs): give that --vocab-file and --merge-file");
   }
+  if (!is_gpt2(files)) return load_one_file(vocab_json, tiktoken_pattern(files));
+  const std::string& merges_txt = files.files[1].path;
   const std::string vocabulary = read_file(vocab_json), merges = read_file(merges_txt);
   return load_gpt2({vocab_json, vocabulary}, {merges_txt, merges});
 }
@@ -57,7 +60,7 @@ std::shared_ptr<const Vocabulary> vocabulary_of(const StoredModel& model,
                                                 const TokenizerOptions& given) {
   const RunVocabulary& known = model.vocabulary();
   const bool is_one_file = !given.tokenizer.empty();
-  const auto loaded = is_one_file ? load_one_file(given.tokenizer) : load_gpt2_files(known, given);
+  const auto loaded = is_one_file ? load_one_file(given.tokenizer) : load_known_files(known, given);
   const int64_t rows = model.shape().vocab_size;
   const bool may_be_smaller = is_one_file || !known.tokenizer.empty();
   if (loaded->size() > rows || (loaded->size() < rows && !may_be_smaller)) {

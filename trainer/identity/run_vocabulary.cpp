@@ -118,7 +118,7 @@ RunVocabulary vocabulary_of_datasets(const std::vector<std::string>& prefixes) {
         are_different(found.tokenizer, common.tokenizer)) {
       throw std::invalid_argument(fmt::format(
           "{} and {} name different vocabularies ({} and {} tokens): datasets of one run must be "
-          "made with the same vocab.json and merges.txt",
+          "made with the same tokenizer",
           common.source, found.source, common.num_tokens, found.num_tokens));
     }
   }

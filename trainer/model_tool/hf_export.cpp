@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "indexed_dataset/base/storage/file_io.h"
+#include "indexed_dataset/format/sidecars/tokenizer_files.h"
 #include "kernels/numbers/elements.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/checkpoint/checkpoint_reader.h"
@@ -29,10 +30,20 @@ std::string token_with_id(const fs::path& vocab_file, int64_t id) {
   return kGpt2EndOfDocument;
 }
 
-// The id of GPT-2's end of documents in a vocab.json; -1 where it is not there, or no file is
-// named.
+// The content of the added token of a tokenizer.json that has this id; "" where none has.
+std::string added_token_with_id(const fs::path& tokenizer_json, int64_t id) {
+  const nlohmann::json tokens =
+      read_json_file(tokenizer_json).value("added_tokens", nlohmann::json::array());
+  for (const nlohmann::json& token : tokens) {
+    if (token.value("id", int64_t{-1}) == id) return token.value("content", "");
+  }
+  return "";
+}
+
+// The id of GPT-2's end of documents in a vocab.json; -1 where it is not there, or the tokenizer is
+// another one.
 int64_t end_of_text_in(const TokenizerFiles& tokenizer) {
-  if (tokenizer.empty()) return -1;
+  if (!is_gpt2(tokenizer)) return -1;
   return read_json_file(tokenizer.files[0].path).value(kGpt2EndOfDocument, int64_t{-1});
 }
 
@@ -99,19 +110,29 @@ void write_weights(const HfExport& options, const ModelShape& shape, const fs::p
   commit_rename(path.string() + ".part", path);
 }
 
+// A model may have more rows than its tokenizer has words, if this is known to be its tokenizer.
+void check_size(const fs::path& vocab_json, const RunVocabulary& known, int64_t vocab_size,
+                const char* hint) {
+  const int64_t entries = count_vocabulary(vocab_json);
+  if (entries > vocab_size || (entries < vocab_size && known.tokenizer.empty())) {
+    throw std::invalid_argument(vocab_json.string() + " has " + std::to_string(entries) +
+                                " entries, the model's vocabulary " + std::to_string(vocab_size) +
+                                hint);
+  }
+}
+
 // With another tokenizer's files beside it a model would write nonsense, without any message.
 void check_vocabulary(const HfExport& options, const RunVocabulary& known, int64_t vocab_size) {
   if (options.tokenizer.empty()) return;
   constexpr const char* kHint =
-      ": give the --vocab-file and --merge-file that its dataset was made with, or --no-tokenizer";
+      ": give the --vocab-file and --merge-file, or the --tokenizer, that its dataset was made "
+      "with, or --no-tokenizer";
   const TokenizerFiles files = with_checksums(options.tokenizer);
-  const std::string& vocab_json = files.files[0].path;
-  const int64_t entries = count_vocabulary(vocab_json);
-  // A model may have more rows than its tokenizer has words, if this is known to be its tokenizer.
-  if (entries > vocab_size || (entries < vocab_size && known.tokenizer.empty())) {
-    throw std::invalid_argument(vocab_json + " has " + std::to_string(entries) +
-                                " entries, the model's vocabulary " + std::to_string(vocab_size) +
-                                kHint);
+  if (is_gpt2(files)) check_size(files.files[0].path, known, vocab_size, kHint);
+  if (!known.tokenizer.empty() && files.kind != known.tokenizer.kind) {
+    throw std::invalid_argument(files.files[0].path + " is of the kind " + files.kind +
+                                ", but the model's data was made with one of the kind " +
+                                known.tokenizer.kind + kHint);
   }
   for (size_t i = 0; i < std::min(files.files.size(), known.tokenizer.files.size()); ++i) {
     const TokenizerFile& file = files.files[i];
@@ -128,7 +149,29 @@ constexpr const char* kWeights = "model.safetensors";
 constexpr const char* kExportedFiles[] = {"config.json", kWeights};
 constexpr const char* kTokenizerFiles[] = {"vocab.json",        "merges.txt",
                                            "tokenizer.json",    "tokenizer_config.json",
-                                           "added_tokens.json", "special_tokens_map.json"};
+                                           "added_tokens.json", "special_tokens_map.json",
+                                           "tekken.json",       "tokenizer.tiktoken"};
+
+// The name under which a file of a tokenizer is exported.
+std::string exported_name(const TokenizerFiles& tokenizer, size_t file_idx) {
+  if (is_gpt2(tokenizer)) return file_idx == 0 ? "vocab.json" : "merges.txt";
+  if (is_tiktoken(tokenizer)) return "tokenizer.tiktoken";
+  return tokenizer.kind == kTekkenKind ? "tekken.json" : "tokenizer.json";
+}
+
+// What transformers reads beside the tokenizer's own files; "" for kinds that it does not read.
+std::string tokenizer_config_of(const TokenizerFiles& tokenizer, int64_t max_positions,
+                                int64_t end_of_document) {
+  const fs::path first = tokenizer.files[0].path;
+  if (is_gpt2(tokenizer))
+    return tokenizer_config_json(max_positions, token_with_id(first, end_of_document));
+  if (tokenizer.kind != kHuggingFaceKind) return "";
+  nlohmann::ordered_json config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
+                                   {"model_max_length", max_positions}};
+  const std::string end = added_token_with_id(first, end_of_document);
+  if (!end.empty()) config["eos_token"] = end;
+  return config.dump(2) + "\n";
+}
 
 // An older export goes as a whole: its tokenizer beside new weights would be another model's.
 void make_room(const HfExport& options) {
@@ -155,11 +198,13 @@ void write_export(const HfExport& options, const ModelShape& shape, const Checkp
   const int64_t end_of_document = known >= 0 ? known : end_of_text_in(options.tokenizer);
   if (!options.tokenizer.empty()) {
     const std::vector<TokenizerFile>& files = options.tokenizer.files;
-    write_file_atomically(options.output / "vocab.json", read_file(files[0].path));
-    write_file_atomically(options.output / "merges.txt", read_file(files[1].path));
-    write_file_atomically(
-        options.output / "tokenizer_config.json",
-        tokenizer_config_json(shape.max_positions, token_with_id(files[0].path, end_of_document)));
+    for (size_t i = 0; i < files.size(); ++i) {
+      write_file_atomically(options.output / exported_name(options.tokenizer, i),
+                            read_file(files[i].path));
+    }
+    const std::string config =
+        tokenizer_config_of(options.tokenizer, shape.max_positions, end_of_document);
+    if (!config.empty()) write_file_atomically(options.output / "tokenizer_config.json", config);
   }
   write_weights(options, shape, options.output / kWeights);
   write_file_atomically(options.output / "config.json",
@@ -189,7 +234,9 @@ TokenizerFiles find_tokenizer_files(const CheckpointInfo& checkpoint) {
                           " has the vocabulary that the model's data was made with (SHA-256 " +
                           known.files[0].sha256 + ")";
   throw std::invalid_argument(
-      what + ", for the tokenizer files; give --vocab-file and --merge-file, or --no-tokenizer");
+      what + ", for the tokenizer files; give " +
+      (known.empty() || is_gpt2(known) ? "--vocab-file and --merge-file" : "--tokenizer") +
+      ", or --no-tokenizer");
 }
 
 void export_hf(const HfExport& options) {

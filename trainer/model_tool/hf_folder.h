@@ -24,7 +24,7 @@ struct HfExport {
   std::filesystem::path load;  // checkpoint folder
   int64_t iteration = 0;
   std::filesystem::path output;  // folder; created
-  // Copied as vocab.json and merges.txt; without them no tokenizer files are written.
+  // Copied under the names of their kind; without them no tokenizer files are written.
   TokenizerFiles tokenizer = {};
   // Replaces the files of an older export; otherwise the folder must be empty or absent.
   bool overwrite = false;
@@ -38,8 +38,8 @@ struct HfExport {
 // or written.
 void export_hf(const HfExport& options);
 
-// Returns the vocab.json and merges.txt that the data of a checkpoint was tokenized with: the
-// files themselves where they still have their checksums, else equal ones in vocabulary_folder().
+// Returns the tokenizer's files that the data of a checkpoint was tokenized with: the files
+// themselves where they still have their checksums, else equal ones in vocabulary_folder().
 // Those of vocabulary_folder() serve any checkpoint that does not know its vocabulary. Throws
 // std::invalid_argument if they are not found.
 TokenizerFiles find_tokenizer_files(const CheckpointInfo& checkpoint);

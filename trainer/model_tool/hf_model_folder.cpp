@@ -161,7 +161,12 @@ RunVocabulary vocabulary_of(const fs::path& folder, const Json& config, int64_t 
   Json end = config.value("eos_token_id", Json(static_cast<uint64_t>(fallback)));
   if (end.is_array() && !end.empty()) end = Json(end.front());
   take_end(end, "eos_token_id of " + (folder / "config.json").string());
-  if (!fs::exists(folder / "vocab.json") || !fs::exists(folder / "merges.txt")) return vocabulary;
+  if (!fs::exists(folder / "vocab.json") || !fs::exists(folder / "merges.txt")) {
+    const fs::path file = folder / "tokenizer.json";
+    if (fs::exists(file))
+      vocabulary.tokenizer = with_checksums(tokenizer_file(kHuggingFaceKind, file.string()));
+    return vocabulary;
+  }
   if (vocabulary.end_of_document < 0) {
     const fs::path file = folder / "vocab.json";
     take_end(read_json_file(file).value(kGpt2EndOfDocument, Json()),

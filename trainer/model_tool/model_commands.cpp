@@ -7,6 +7,7 @@
 #include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/terminal/messages.h"
 #include "indexed_dataset/base/terminal/terminal_text.h"
+#include "indexed_dataset/format/sidecars/tokenizer_files.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/model_tool/checkpoint_option.h"
 #include "trainer/model_tool/compare_checkpoints.h"
@@ -37,6 +38,9 @@ class ExportCommand final : public Command {
     options.text("--vocab-file", vocab_file_,
                  "vocab.json; default: the one that the model's data was made with");
     options.text("--merge-file", merge_file_, "merges.txt, with --vocab-file");
+    options.text("--tokenizer", tokenizer_,
+                 "the tokenizer's file of another kind, such as tokenizer.json; default: the one "
+                 "that the model's data was made with");
     options.flag("--no-tokenizer", no_tokenizer_, "write no tokenizer files");
     options.flag("--overwrite", overwrite_, "replace an older export in --output");
   }
@@ -46,6 +50,8 @@ class ExportCommand final : public Command {
     if (output_.empty()) options.problem("--output is required");
     if (vocab_file_.empty() != merge_file_.empty())
       options.problem("--vocab-file and --merge-file belong together: give both or none");
+    if (!vocab_file_.empty() && !tokenizer_.empty())
+      options.problem("--tokenizer and --vocab-file both name the tokenizer: give one of them");
   }
 
   int run(const OptionSet&) override {
@@ -58,7 +64,9 @@ class ExportCommand final : public Command {
     if (!no_tokenizer_ && !vocab_file_.empty()) {
       job.tokenizer = gpt2_files(vocab_file_, merge_file_);
     } else if (!no_tokenizer_) {
-      job.tokenizer = find_tokenizer_files(read_checkpoint_info(job.load, job.iteration));
+      const CheckpointInfo info = read_checkpoint_info(job.load, job.iteration);
+      job.tokenizer = tokenizer_.empty() ? find_tokenizer_files(info)
+                                         : given_tokenizer(info.data.vocabulary.tokenizer);
     }
     export_hf(job);
     fmt::print("exported iteration {} of {} to {}\n", job.iteration, escape_message(load_.folder),
@@ -67,8 +75,18 @@ class ExportCommand final : public Command {
   }
 
  private:
+  // The data names its kind; where it knows none, the file is taken for a tokenizer.json.
+  TokenizerFiles given_tokenizer(const TokenizerFiles& of_data) const {
+    if (is_gpt2(of_data)) {
+      throw std::invalid_argument(
+          "--tokenizer: the model's data was made with a vocab.json and a merges.txt; give "
+          "--vocab-file and --merge-file");
+    }
+    return tokenizer_file(of_data.empty() ? kHuggingFaceKind : of_data.kind, tokenizer_);
+  }
+
   CheckpointOption load_;
-  std::string output_, vocab_file_, merge_file_;
+  std::string output_, vocab_file_, merge_file_, tokenizer_;
   DType dtype_ = DType::kFloat32;
   bool no_tokenizer_ = false, overwrite_ = false;
 };

@@ -71,6 +71,23 @@ TEST(RunVocabulary, ComesFromTheMostParticularSource) {
   EXPECT_EQ(find_run_vocabulary(config).end_of_document, 3) << "the dataset's, all the same";
 }
 
+TEST(RunVocabulary, OfAnyTokenizerComesFromTheManifest) {
+  const TemporaryFolder folder;
+  Config config = base_config();
+  config.paths.data_path = {(folder / "data").string()};
+  write_file_atomically(folder / "data.manifest.json",
+                        R"({"vocabulary":{"size":70000,"end_of_document":2,"tokenizer":
+                            {"kind":"huggingface","files":[{"path":"/t","sha256":"0a"}]}}})");
+  const RunVocabulary found = find_run_vocabulary(config);
+  EXPECT_EQ(found.num_tokens, 70000);
+  EXPECT_EQ(found.end_of_document, 2);
+  EXPECT_EQ(found.tokenizer.kind, "huggingface");
+  EXPECT_EQ(config.padded_vocab_size(found.num_tokens) % config.make_vocab_size_divisible_by, 0);
+  write_file_atomically(folder / "vocab.json", R"({"a":0})");
+  config.vocab_file = (folder / "vocab.json").string();
+  EXPECT_THROW(find_run_vocabulary(config), std::invalid_argument) << "a file of another kind";
+}
+
 TEST(RunVocabulary, TheTokenThatEndsDocumentsNeedNotBeTheLast) {
   const TemporaryFolder folder;
   Config config = base_config();

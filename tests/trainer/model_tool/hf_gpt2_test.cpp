@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "indexed_dataset/base/storage/file_io.h"
+#include "indexed_dataset/format/sidecars/tokenizer_files.h"
 #include "kernels/numbers/elements.h"
 #include "tests/indexed_dataset/nested_json.h"
 #include "trainer/checkpoint/checkpoint.h"
@@ -391,6 +392,29 @@ TEST_F(HfGpt2, TheTokenizerIsThatOfTheModelsData) {
   export_model(tokenizer);
   std::ofstream(dir_ / "m.txt", std::ios::app) << "a b\n";
   EXPECT_THROW(export_model(tokenizer, "out2"), std::invalid_argument);
+  EXPECT_FALSE(fs::exists(dir_ / "out2"));
+}
+
+TEST_F(HfGpt2, ATokenizerJsonTravelsWithTheModel) {
+  write_hf("");
+  const std::string content = R"({"added_tokens":[{"id":3,"content":"</s>"}]})";
+  std::ofstream(dir_ / "hf/tokenizer.json") << content;
+  auto config = nlohmann::json::parse(read_file(dir_ / "hf/config.json"));
+  config["eos_token_id"] = 3;
+  std::ofstream(dir_ / "hf/config.json") << config;
+  import_model();
+  const TokenizerFiles found = find_tokenizer_files(read_checkpoint_info(dir_ / "ckpt", 0));
+  EXPECT_EQ(found.kind, kHuggingFaceKind);
+  export_model(found);
+  EXPECT_EQ(read_file(dir_ / "out/tokenizer.json"), content);
+  EXPECT_FALSE(fs::exists(dir_ / "out/vocab.json"));
+  const auto written = nlohmann::json::parse(read_file(dir_ / "out/tokenizer_config.json"));
+  EXPECT_EQ(written.at("tokenizer_class"), "PreTrainedTokenizerFast");
+  EXPECT_EQ(written.at("eos_token"), "</s>");
+
+  EXPECT_THROW(export_model(write_tokenizer(50), "out2"), std::invalid_argument) << "of GPT-2";
+  std::ofstream(dir_ / "hf/tokenizer.json", std::ios::app) << " ";
+  EXPECT_THROW(export_model(found, "out2"), std::invalid_argument) << "it has changed";
   EXPECT_FALSE(fs::exists(dir_ / "out2"));
 }
 
