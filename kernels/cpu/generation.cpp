@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
-#include <map>
+#include <utility>
 #include <vector>
 
 #include "kernels/cpu/loops/rows.h"
@@ -28,13 +28,14 @@ uint32_t lowest_kept(const SampleTokens& op, const std::vector<uint32_t>& keys,
     lowest = sorted[static_cast<size_t>(op.top_k - 1)];
   }
   if (op.top_p >= 1.0F) return lowest;
-  std::map<uint32_t, uint64_t, std::greater<>> by_key;
+  std::vector<std::pair<uint32_t, uint64_t>> by_key;
   uint64_t total = 0;
   for (size_t v = 0; v < keys.size(); ++v) {
-    if (keys[v] < lowest) continue;
-    by_key[keys[v]] += weights[v];
+    if (keys[v] < lowest || weights[v] == 0) continue;
+    by_key.emplace_back(keys[v], weights[v]);
     total += weights[v];
   }
+  std::sort(by_key.begin(), by_key.end(), std::greater<>());
   const uint64_t wanted = nucleus_weight(op.top_p, total);
   uint64_t sum = 0;
   for (const auto& [key, weight] : by_key) {

@@ -39,8 +39,10 @@ TaskExample example_of(const SortedJson& line) {
     if (endings[i].empty()) throw std::runtime_error("an ending is empty");
     example.choices.push_back({contexts[i], endings[i]});
   }
-  const int64_t label =
-      num_choices == 1 ? line.value("label", int64_t{0}) : line.at("label").get<int64_t>();
+  const SortedJson given = num_choices == 1 ? line.value("label", SortedJson(0)) : line.at("label");
+  if (!given.is_number_integer())
+    throw std::runtime_error("label " + given.dump() + " is no integer");
+  const auto label = given.get<int64_t>();
   if (label < 0 || label >= static_cast<int64_t>(num_choices)) {
     throw std::runtime_error("label " + std::to_string(label) + " is none of the " +
                              std::to_string(num_choices) + " choices");

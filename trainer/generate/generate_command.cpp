@@ -54,14 +54,14 @@ class GenerateCommand final : public Command {
     model_.validate(options);
     if (options.given("--prompt") == options.given("--prompts"))
       options.problem("give --prompt TEXT or --prompts FILE, one of them");
-    parse_number(options, "--temperature", temperature_, 0, 1e6);
-    parse_number(options, "--top-p", top_p_, 1e-6, 1);
+    check_number(options, "--temperature", temperature_, 0, 1e6);
+    check_number(options, "--top-p", top_p_, 1e-6, 1);
   }
 
   int run(const OptionSet& options) override {
     const auto begun = Clock::now();
-    generate_.sampling.temperature = std::stof(temperature_);
-    generate_.sampling.top_p = std::stof(top_p_);
+    generate_.sampling.temperature = static_cast<float>(number_of(temperature_));
+    generate_.sampling.top_p = static_cast<float>(number_of(top_p_));
     const auto model = open_stored_model(model_.load);
     const auto vocabulary = vocabulary_of(*model, model_.tokenizer);
     prompts_ = options.given("--prompts") ? read_prompts(prompts_file_)

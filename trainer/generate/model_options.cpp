@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <limits>
 
 #include "trainer/plan/train_setup.h"
 
@@ -36,16 +37,19 @@ DType ModelOptions::type_on(const Backend& backend) const {
   return dtype == "bf16" ? DType::kBFloat16 : DType::kFloat16;
 }
 
-double parse_number(OptionSet& options, const std::string& name, const std::string& text,
-                    double low, double high) {
+double number_of(const std::string& text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || !(value >= low) ||
-      !(value <= high)) {
-    options.problem(
-        fmt::format("{} must be a number from {} to {}, not '{}'", name, low, high, text));
-  }
-  return value;
+  const bool is_number = error == std::errc{} && end == text.data() + text.size();
+  return is_number ? value : std::numeric_limits<double>::quiet_NaN();
+}
+
+void check_number(OptionSet& options, const std::string& name, const std::string& text, double low,
+                  double high) {
+  const double value = number_of(text);
+  if (value >= low && value <= high) return;
+  options.problem(
+      fmt::format("{} must be a number from {} to {}, not '{}'", name, low, high, text));
 }
 
 }  // namespace weft

@@ -22,8 +22,10 @@ struct ModelOptions {
   DType type_on(const Backend& backend) const;
 };
 
-// Reads an option's number between `low` and `high`, or notes a problem.
-double parse_number(OptionSet& options, const std::string& name, const std::string& text,
-                    double low, double high);
+// Returns the number that `text` is, or NaN.
+double number_of(const std::string& text);
+// Notes a problem where an option's text is no number between `low` and `high`.
+void check_number(OptionSet& options, const std::string& name, const std::string& text, double low,
+                  double high);
 
 }  // namespace weft

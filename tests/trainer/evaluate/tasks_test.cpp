@@ -72,6 +72,8 @@ TEST_F(Tasks, BrokenLinesAreNamed) {
   EXPECT_THAT(error_of("{\"context\": \"c\", \"endings\": [\"a\", \"b\"], \"label\": 2}\n"),
               HasSubstr("label 2 is none of the 2 choices"));
   EXPECT_THAT(error_of("{\"context\": \"c\", \"endings\": [\"a\", \"b\"]}\n"), HasSubstr("label"));
+  EXPECT_THAT(error_of("{\"context\": \"c\", \"endings\": [\"a\", \"b\"], \"label\": 0.7}\n"),
+              HasSubstr("label 0.7 is no integer"));
   EXPECT_THAT(error_of("{\"context\": \"c\", \"endings\": [\"a\", \"\"], \"label\": 0}\n"),
               HasSubstr("an ending is empty"));
   EXPECT_THAT(error_of("{\"context\": \"c\", \"endings\": 3, \"label\": 0}\n"),

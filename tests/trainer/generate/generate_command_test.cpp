@@ -83,6 +83,10 @@ TEST_F(GenerateCommand, ContinuesPromptsAsLinesOfJsonAndAsText) {
   EXPECT_THAT(output(), HasSubstr("note: 1 of 1 texts end where the model has no more positions"));
   ASSERT_EQ(generate("run", greedy), ExitCode::kDone);
   EXPECT_THAT(output(), HasSubstr("!#%')" + line.at("text").get<std::string>() + "\n"));
+  // A temperature that fp32 holds with few bits leaves the most likely token as well.
+  const Arguments cold = {"--prompt", "!#%')", "--temperature", "1e-40", "--tokens", "100"};
+  ASSERT_EQ(generate("run", cold), ExitCode::kDone) << output();
+  EXPECT_THAT(output(), HasSubstr("!#%')" + line.at("text").get<std::string>() + "\n"));
   // The same up to a text that stops it.
   const std::string text = line.at("text"), stop = text.substr(3, 1);
   ASSERT_EQ(generate("run", with(greedy, {"--format", "jsonl", "--stop", stop})), ExitCode::kDone);
