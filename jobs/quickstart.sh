@@ -46,9 +46,9 @@ else
   else
     device=(-DWEFT_CUDA=OFF)
     echo "no GPU found (nvidia-smi): building for the CPU. To build for GPUs of other machines, where the CUDA toolkit is:"
-    echo "    cmake --preset release && cmake --build --preset release"
+    echo "    cmake --preset release -DWEFT_UNITY=ON && cmake --build --preset release"
   fi
-  cmake --preset release "${device[@]}" >"$out/configure.log" 2>&1 || { cat "$out/configure.log" >&2; fail "cmake could not configure"; }
+  cmake --preset release "${device[@]}" -DWEFT_UNITY=ON >"$out/configure.log" 2>&1 || { cat "$out/configure.log" >&2; fail "cmake could not configure"; }
   grep 'CUDA backend:' "$out/configure.log" || true
   cmake --build --preset release -j "$(nproc)" --target weft-data weft-train weft-model
 fi

@@ -23,7 +23,7 @@ if [ "${WEFT_SANITIZE:-0}" = 1 ]; then
   cmake --build --preset tsan -j "$jobs" --target races
 fi
 architectures=$(jobs/gpu-architectures.sh)
-cmake --preset release -DWEFT_TESTS=ON -DWEFT_TEST_HOOKS=ON -DWEFT_SANITIZED_TESTS=$sanitized -DWEFT_QUICK_TESTS=ON \
+cmake --preset release -DWEFT_TESTS=ON -DWEFT_TEST_HOOKS=ON -DWEFT_SANITIZED_TESTS=$sanitized -DWEFT_QUICK_TESTS=ON -DWEFT_UNITY=ON \
   "-DWEFT_CUDA_ARCHITECTURES=${architectures:-90a}"
 cmake --build --preset release -j "$jobs"
 [ $# -gt 0 ] || set -- -LE long

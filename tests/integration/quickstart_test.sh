@@ -16,7 +16,7 @@ configured() { # OUTPUT_OF_NVIDIA_SMI TEXT...
     grep -qF -- "$text" "$work/build.log" || { cat "$work/build.log" >&2; echo "FAILED: no '$text' with a GPU of '$1'" >&2; exit 1; }
   done
 }
-configured '' 'cmake called with: --preset release -DWEFT_CUDA=OFF' 'no GPU found' 'cmake --preset release && cmake --build --preset release'
+configured '' 'cmake called with: --preset release -DWEFT_CUDA=OFF' 'no GPU found' 'cmake --preset release -DWEFT_UNITY=ON && cmake --build --preset release'
 configured '9.0\n9.0\n' 'cmake called with: --preset release -DWEFT_CUDA=ON -DWEFT_CUDA_ARCHITECTURES=90a'
 configured '8.6\n8.0\n' '-DWEFT_CUDA_ARCHITECTURES=80;86'
 
