@@ -154,7 +154,9 @@ TEST_F(Background, RanksGoFromStageToStageTogether) {
          .global_shape = {1000},
          .tensor = Tensor(values.data(), DType::kFloat32, {1000})}};
     Snapshot snapshot(tensors);
-    BackgroundSave save(*backend, ranks, {dir_, {.keep_last = 1}}, snapshot.tensor());
+    BackgroundSave save(*backend, ranks,
+                        {dir_, Retention{.keep_last = 1, .keep_every = {}, .retain_interval = {}}},
+                        snapshot.tensor());
     for (int64_t iteration = 1; iteration <= 3; ++iteration) {
       save.begin(info_at(iteration), tensors);
       std::fill(values.begin(), values.end(), -1.0F);
