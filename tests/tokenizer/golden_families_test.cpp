@@ -74,58 +74,86 @@ class GoldenFamily : public testing::TestWithParam<Family> {
   std::shared_ptr<const Vocabulary> vocabulary_;
 };
 
-TEST_P(GoldenFamily, GivesTheIdsOfTheReference) {
-  Tokenizer tokenizer(vocabulary_);
-  int num_wrong = 0;
-  for (const json& line : json_lines(golden_file(".ids.jsonl"))) {
+// The modes of the golden files (README there).
+class ModeEncoder {
+ public:
+  ModeEncoder(const std::shared_ptr<const Vocabulary>& vocabulary, const std::string& mode)
+      : tokenizer_(vocabulary, mode == "literal" ? SpecialTokens::kLiteral : SpecialTokens::kToken),
+        has_template_(mode == "template") {}
+  std::vector<int32_t> encode(const std::string& text) {
     std::vector<int32_t> ids;
-    tokenizer.encode(line["text"].get<std::string>(), ids);
-    if (ids == line["literal"].get<std::vector<int32_t>>() || ++num_wrong > 10) continue;
-    ADD_FAILURE() << line.dump() << "\nhere: " << json(ids).dump();
+    if (has_template_) {
+      tokenizer_.encode_with_template(text, ids);
+    } else {
+      tokenizer_.encode(text, ids);
+    }
+    return ids;
   }
-  EXPECT_EQ(num_wrong, 0);
+
+ private:
+  Tokenizer tokenizer_;
+  bool has_template_;
+};
+
+TEST_P(GoldenFamily, GivesTheIdsOfTheReference) {
+  const std::vector<json> lines = json_lines(golden_file(".ids.jsonl"));
+  for (const std::string mode : {"literal", "special", "template"}) {
+    ModeEncoder encoder(vocabulary_, mode);
+    int num_wrong = 0;
+    for (const json& line : lines) {
+      if (!line.contains(mode)) continue;  // the other modes stand only where they differ
+      const std::vector<int32_t> ids = encoder.encode(line["text"]);
+      if (ids == line[mode].get<std::vector<int32_t>>() || ++num_wrong > 10) continue;
+      ADD_FAILURE() << mode << " " << line.dump() << "\nhere: " << json(ids).dump();
+    }
+    EXPECT_EQ(num_wrong, 0) << mode;
+  }
 }
 
 TEST_P(GoldenFamily, HasTheDigestsOfTheReference) {
-  Tokenizer tokenizer(vocabulary_);
   const json digests = json::parse(golden_file(".digests.json"));
   for (const auto& [group, modes] : digests["groups"].items()) {
     const std::vector<std::string> texts = texts_of_group(group);
     if (texts.empty()) continue;
-    Digest digest;
-    size_t num_tokens = 0;
-    for (const std::string& text : texts) {
-      std::vector<int32_t> ids;
-      tokenizer.encode(text, ids);
-      num_tokens += ids.size();
-      digest.add(ids);
+    for (const auto& [mode, golden] : modes.items()) {
+      ModeEncoder encoder(vocabulary_, mode);
+      Digest digest;
+      size_t num_tokens = 0;
+      for (const std::string& text : texts) {
+        const std::vector<int32_t> ids = encoder.encode(text);
+        num_tokens += ids.size();
+        digest.add(ids);
+      }
+      EXPECT_EQ(num_tokens, golden["tokens"].get<size_t>()) << group << " " << mode;
+      EXPECT_EQ(digest.hex(), golden["sha256"].get<std::string>()) << group << " " << mode;
     }
-    const json& literal = modes["literal"];
-    EXPECT_EQ(num_tokens, literal["tokens"].get<size_t>()) << group;
-    EXPECT_EQ(digest.hex(), literal["sha256"].get<std::string>()) << group;
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, GoldenFamily,
-                         testing::Values(Family{"roberta-base", "roberta-base/tokenizer.json"},
-                                         Family{"p50k", "p50k/p50k_base.tiktoken"},
-                                         Family{"cl100k", "cl100k/cl100k_base.tiktoken"},
-                                         Family{"o200k", "o200k/o200k_base.tiktoken"},
-                                         Family{"llama-3.1", "llama-3.1/tokenizer.json"},
-                                         Family{"llama-3.1", "llama-3.1/tokenizer.model"},
-                                         Family{"tekken", "tekken/tekken_240911.json"},
-                                         Family{"starcoder2", "starcoder2/tokenizer.json"},
-                                         Family{"falcon-7b", "falcon-7b/tokenizer.json"},
-                                         Family{"bloom-shaped-70k",
-                                                "bloom-shaped-70k/tokenizer.json"},
-                                         Family{"glm-4-0414", "glm-4-0414/tokenizer.json"}),
-                         [](const auto& family) {
-                           std::string name = family.param.file;
-                           std::replace_if(
-                               name.begin(), name.end(), [](char c) { return !std::isalnum(c); },
-                               '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Every, GoldenFamily,
+    testing::Values(Family{"neox-20b", "neox-20b/tokenizer.json"},
+                    Family{"phi-2", "phi-2/tokenizer.json"},
+                    Family{"whisper-large-v3", "whisper-large-v3/tokenizer.json"},
+                    Family{"qwen3", "qwen3/tokenizer.json"},
+                    Family{"deepseek-v4", "deepseek-v4/tokenizer.json"},
+                    Family{"roberta-base", "roberta-base/tokenizer.json"},
+                    Family{"p50k", "p50k/p50k_base.tiktoken"},
+                    Family{"cl100k", "cl100k/cl100k_base.tiktoken"},
+                    Family{"o200k", "o200k/o200k_base.tiktoken"},
+                    Family{"llama-3.1", "llama-3.1/tokenizer.json"},
+                    Family{"llama-3.1", "llama-3.1/tokenizer.model"},
+                    Family{"tekken", "tekken/tekken_240911.json"},
+                    Family{"starcoder2", "starcoder2/tokenizer.json"},
+                    Family{"falcon-7b", "falcon-7b/tokenizer.json"},
+                    Family{"bloom-shaped-70k", "bloom-shaped-70k/tokenizer.json"},
+                    Family{"glm-4-0414", "glm-4-0414/tokenizer.json"}),
+    [](const auto& family) {
+      std::string name = family.param.file;
+      std::replace_if(
+          name.begin(), name.end(), [](char c) { return !std::isalnum(c); }, '_');
+      return name;
+    });
 
 }  // namespace
 }  // namespace weft
