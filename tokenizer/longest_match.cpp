@@ -74,9 +74,10 @@ std::optional<LongestMatch::Match> LongestMatch::longest_at(std::string_view tex
     if (its_byte(strings_[lo]) == byte && its_byte(strings_[hi - 1]) == byte) continue;
     const auto first = strings_.begin() + static_cast<ptrdiff_t>(lo),
                last = strings_.begin() + static_cast<ptrdiff_t>(hi);
-    const auto found = std::ranges::equal_range(first, last, byte, {}, its_byte);
-    lo = static_cast<size_t>(found.begin() - strings_.begin());
-    hi = static_cast<size_t>(found.end() - strings_.begin());
+    const auto lower = std::ranges::lower_bound(first, last, byte, {}, its_byte),
+               upper = std::ranges::upper_bound(lower, last, byte, {}, its_byte);
+    lo = static_cast<size_t>(lower - strings_.begin());
+    hi = static_cast<size_t>(upper - strings_.begin());
   }
   return longest;
 }
