@@ -173,8 +173,8 @@ bool CachingEncoder<CacheId>::has_missing_byte(std::string_view word) const {
                                       [&](char c) { return missing[static_cast<uint8_t>(c)]; });
 }
 
-// The bytes beside a missing one are neighbours then, as with Hugging Face's tokenizers. The word is
-// not remembered, so that what is dropped is counted each time.
+// The bytes beside a missing one are neighbours then, as with Hugging Face's tokenizers. The word
+// is not remembered, so that what is dropped is counted each time.
 template <typename CacheId>
 template <typename OutId>
 void CachingEncoder<CacheId>::encode_without_missing_bytes(std::string_view word,

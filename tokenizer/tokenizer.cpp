@@ -25,8 +25,8 @@ std::vector<AddedToken> added_tokens_of(const Vocabulary& vocabulary, bool norma
   return tokens;
 }
 
-// Appends the ids of added tokens, and calls `encode_text` with what lies between them: each text is
-// split on its own, as Hugging Face's tokenizers do. `pieces` is scratch.
+// Appends the ids of added tokens, and calls `encode_text` with what lies between them: each text
+// is split on its own, as Hugging Face's tokenizers do. `pieces` is scratch.
 template <typename Id, typename EncodeText>
 void encode_between(const AddedTokens& tokens, std::string_view text,
                     std::vector<AddedTokens::Piece>& pieces, std::vector<Id>& ids,

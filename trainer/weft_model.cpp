@@ -1,5 +1,5 @@
-// weft-model writes text with finished models, turns checkpoints into Hugging Face folders and back,
-// and compares them.
+// weft-model writes text with finished models, turns checkpoints into Hugging Face folders and
+// back, and compares them.
 #include "indexed_dataset/base/storage/bus_error.h"
 #include "indexed_dataset/base/terminal/command_line.h"
 #include "trainer/evaluate/evaluate_command.h"

@@ -24,8 +24,8 @@ struct KeepKeys {
 // tokens before it add up to more than u of all. Sums of integers are exact in every order, so the
 // choice does not depend on it.
 //
-// u of row n is word `counter` of Philox (philox.h) with the key `seed` and the stream `streams[n]`,
-// divided by 2^32: a row does not depend on what is beside it.
+// u of row n is word `counter` of Philox (philox.h) with the key `seed` and the stream
+// `streams[n]`, divided by 2^32: a row does not depend on what is beside it.
 struct SampleTokens {
   Tensor tokens = {};           // (N) int32, written
   Tensor logits = {};           // (N,Vp) x

@@ -1,5 +1,5 @@
-// Loads the tokenizer that is asked for, or finds GPT-2's files where they usually lie, or downloads
-// them.
+// Loads the tokenizer that is asked for, or finds GPT-2's files where they usually lie, or
+// downloads them.
 #pragma once
 
 #include <filesystem>

@@ -152,8 +152,8 @@ class PreprocessCommand final : public Command {
     }
   }
 
-  // Returns the token that --append-eod appends; -1 without. The rules name it only if it is not the
-  // vocabulary's own.
+  // Returns the token that --append-eod appends; -1 without. The rules name it only if it is not
+  // the vocabulary's own.
   int32_t choose_end_of_document(const Vocabulary& vocabulary) {
     TokenizeRules& rules = options_.config.rules;
     if (!rules.append_eod) return -1;

@@ -16,7 +16,8 @@ bool is_pattern(std::string_view name);
 
 // The files of JSON lines in a folder and the folders in it, by their names: .jsonl, .ndjson and
 // .json, with or without .gz, .zst, .zstd, .xz or .bz2 behind it. Symbolic links are followed;
-// hidden files and folders are passed over. Throws std::system_error for a folder that cannot be listed.
+// hidden files and folders are passed over. Throws std::system_error for a folder that cannot be
+// listed.
 FilesOfName files_of_folder(const std::string& folder);
 
 // The files that fit a pattern, and those of the folders that fit it. Hidden ones fit where the

@@ -29,7 +29,8 @@ class TaskReader {
   int64_t next_offset_bytes() const { return chunker_->offset_bytes(); }
   // Taken from the file so far, what was passed over to begin included.
   int64_t num_file_bytes() const { return lines_->num_bytes_taken(); }
-  // Decompressed length of the task, or of its part before a limit; valid when next() has returned false.
+  // Decompressed length of the task, or of its part before a limit; valid when next() has returned
+  // false.
   int64_t num_range_bytes() const { return skipped_bytes_ + lines_->num_range_bytes(); }
 
  private:

@@ -1,5 +1,6 @@
-// Encodes records for peers_test.py and families_peers_test.py: reads from stdin records of u32 size and that many bytes
-// (little-endian), writes for each u32 count and that many u32 ids.
+// Encodes records for peers_test.py and families_peers_test.py: reads from stdin records of u32
+// size and that many bytes (little-endian), writes for each u32 count and that many u32 ids.
+//
 // usage: encode_records VOCAB.json MERGES.txt literal|token < records > ids
 //        encode_records TOKENIZER literal|token < records > ids
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Loaders of tokenizer.json, rank files and tekken.json, on files that a test can damage. Real files
-// are compared in golden_families_test.cpp.
+// Loaders of tokenizer.json, rank files and tekken.json, on files that a test can damage. Real
+// files are compared in golden_families_test.cpp.
 #include <gmock/gmock.h>
 
 #include <chrono>

@@ -35,7 +35,8 @@ Predicate property(const std::string& name, CharClasses::Version version) {
                                         : name == "Ll" ? std::vector{kLower}
                                         : name == "Lo" ? std::vector{kCaseless}
                                                        : std::vector<CharClass>{};
-  // Lu and Lt, and Lo and Lm, always stand together in the patterns: the classes keep them together.
+  // Lu and Lt, and Lo and Lm, always stand together in the patterns: the classes keep them
+  // together.
   if (wanted.empty() && name != "Lt" && name != "Lm") throw std::logic_error("no property " + name);
   return [wanted, version](char32_t c) {
     const CharClass char_class = class_of(c, version);

@@ -12,8 +12,8 @@ namespace weft {
 // A name for people and manifests: "llama3".
 std::string_view name_of(SplitKind kind);
 
-// The pattern of tokenizer.json's `pre_tokenizer`, which Oniguruma reads. Throws std::runtime_error,
-// which prints it, if it is not known as a whole: ids would differ otherwise.
+// The pattern of tokenizer.json's `pre_tokenizer`, which Oniguruma reads. Throws
+// std::runtime_error, which prints it, if it is not known as a whole: ids would differ otherwise.
 SplitKind pattern_of_pre_tokenizer(const nlohmann::json& pre_tokenizer, const std::string& file);
 
 // True if it is the regular expression of SplitKind::kTekken.

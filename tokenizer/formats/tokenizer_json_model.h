@@ -57,8 +57,8 @@ class MergesSink final : public JsonSink {
   void on_close() override;
 
   size_t size() const { return ends_.size() / 2; }
-  // Adds the merges, whose entries have `ids`. Throws std::runtime_error for entries that are not there,
-  // and merges that stand there twice.
+  // Adds the merges, whose entries have `ids`. Throws std::runtime_error for entries that are not
+  // there, and merges that stand there twice.
   void add_to(Vocabulary::Parts& parts, const EntryIndex& ids) const;
 
  private:

@@ -27,8 +27,8 @@ struct Llama3Blocks {
     // Ends of lines behind others belong to their piece.
     const uint64_t taken = continued(others << 1 & newlines, newlines);
     const uint64_t other_starts = others & ~(others << 1) & ~(masks.spaces << 1);
-    // One other character that starts a piece is joined to the word behind it, and so is white space
-    // that ends no line.
+    // One other character that starts a piece is joined to the word behind it, and so is white
+    // space that ends no line.
     uint64_t prefixes = other_starts;
     if (inner != 0) prefixes |= continued(prefixes << 1 & inner, inner);
     prefixes |= white & ~newlines;

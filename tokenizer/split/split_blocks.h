@@ -54,8 +54,8 @@ inline void paint_non_ascii(const CharClasses& classes, const uint8_t* block, co
   }
 }
 
-// Continues each bit of `from` through the bits of `through` that follow it without a gap (MatchStar
-// of Parabix, Cameron et al. 2014): the addition carries through each run.
+// Continues each bit of `from` through the bits of `through` that follow it without a gap
+// (MatchStar of Parabix, Cameron et al. 2014): the addition carries through each run.
 inline uint64_t continued(uint64_t from, uint64_t through) {
   return ((((from & through) + through) ^ through) & through) | from;
 }

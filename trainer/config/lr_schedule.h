@@ -1,5 +1,5 @@
-// The learning rate and the weight decay as Megatron anneals them. Everything is counted in samples; with
-// --lr-decay-tokens the decay is counted in tokens, as in Megatron-DeepSpeed.
+// The learning rate and the weight decay as Megatron anneals them. Everything is counted in
+// samples; with --lr-decay-tokens the decay is counted in tokens, as in Megatron-DeepSpeed.
 // [Megatron-LM core/optimizer_param_scheduler.py; bigscience-workshop/Megatron-DeepSpeed
 // megatron/learning_rates.py; microsoft/Megatron-DeepSpeed megatron/optimizer_param_scheduler.py]
 #pragma once

@@ -1,5 +1,5 @@
-// A long text as windows that fit a model: each token is predicted once, after as many tokens before
-// it as its window has. [EleutherAI lm-evaluation-harness, lm_eval/utils.py,
+// A long text as windows that fit a model: each token is predicted once, after as many tokens
+// before it as its window has. [EleutherAI lm-evaluation-harness, lm_eval/utils.py,
 // get_rolling_token_windows with context_len 1]
 //
 //   tokens     a b c d e f g        windows of 4 inputs, stride 2, p the prefix

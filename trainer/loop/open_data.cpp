@@ -36,7 +36,8 @@ void check_blend_suffices(Split split, const std::vector<Blend>& groups,
       blend.prefixes.size() > kMostNamed ? ", ..." : "", advice));
 }
 
-// A line for each dataset that training reads: the samples of one epoch, and the epochs of this run.
+// A line for each dataset that training reads: the samples of one epoch, and the epochs of this
+// run.
 std::string datasets_of_training(const std::vector<IndexReport>& reports) {
   constexpr size_t kMostNamed = 32;
   std::string text;

@@ -1,5 +1,5 @@
-// A Hugging Face folder as a model of ours: its shape, its vocabulary, and its weights one parameter
-// at a time.
+// A Hugging Face folder as a model of ours: its shape, its vocabulary, and its weights one
+// parameter at a time.
 #pragma once
 
 #include <cstdint>

@@ -33,8 +33,8 @@ std::vector<std::string> words_of_name(const std::string& name) {
   return words;
 }
 
-// Two wrong letters, or a third of a long word, are a slip. In a short word, such as fp8, one letter
-// makes another word.
+// Two wrong letters, or a third of a long word, are a slip. In a short word, such as fp8, one
+// letter makes another word.
 bool may_be_a_slip(const std::string& word, const std::string& candidate) {
   const size_t size = std::max(word.size(), candidate.size());
   return edit_distance(word, candidate) <= (size <= 3 ? 0 : std::max<size_t>(2, size / 3));

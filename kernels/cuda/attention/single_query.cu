@@ -1,6 +1,6 @@
-// Some neighbouring lanes hold the query, 16 bytes each, and take key after key; the groups of lanes
-// of a block share the keys. The scores of all keys are in shared memory, between the passes over
-// keys and over values.
+// Some neighbouring lanes hold the query, 16 bytes each, and take key after key; the groups of
+// lanes of a block share the keys. The scores of all keys are in shared memory, between the passes
+// over keys and over values.
 #include <algorithm>
 #include <bit>
 

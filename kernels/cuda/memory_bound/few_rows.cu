@@ -1,5 +1,5 @@
-// Products of a few rows with a weight, whose time is that of reading the weight: a warp has a row of
-// it, and all rows of the input.
+// Products of a few rows with a weight, whose time is that of reading the weight: a warp has a row
+// of it, and all rows of the input.
 #include "kernels/cuda/device/device.cuh"
 #include "kernels/cuda/device/gelu.cuh"
 #include "kernels/cuda/memory_bound/kernels.h"

@@ -74,8 +74,8 @@ __device__ int largest_logit(const T* logits, int num_tokens) {
   return static_cast<int>(0xffffffffu - static_cast<uint32_t>(best_of_block));
 }
 
-// Returns the key of the logit at which the amounts of the logits, from the largest one down, add up
-// to `wanted`: it is found digit by digit from sums over all logits that begin with the digits
+// Returns the key of the logit at which the amounts of the logits, from the largest one down, add
+// up to `wanted`: it is found digit by digit from sums over all logits that begin with the digits
 // found. amount_of(v, key) is that of a token.
 template <typename T, typename Amount>
 __device__ uint32_t key_where_sum_reaches(const T* logits, int num_tokens, uint64_t wanted,

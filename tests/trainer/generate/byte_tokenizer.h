@@ -1,5 +1,5 @@
-// A tokenizer in GPT-2's format whose tokens are the bytes and <|endoftext|>, the last of 257. Token
-// 0 is '!', and the characters up to '~' follow.
+// A tokenizer in GPT-2's format whose tokens are the bytes and <|endoftext|>, the last of 257.
+// Token 0 is '!', and the characters up to '~' follow.
 #pragma once
 
 #include <filesystem>
