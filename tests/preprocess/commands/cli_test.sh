@@ -49,8 +49,8 @@ expect 2 "--workers: 0 is too small" "$data" preprocess --input corpus.jsonl --o
 
 # --- what the file system lacks is said at once, all of it, exit 4
 expect 4 "cannot read 'absent.jsonl', 'none.jsonl': No such file" "$data" preprocess --input absent.jsonl corpus.jsonl none.jsonl --output-prefix x
-mkdir empty
-expect 4 "cannot read 'empty' (no file in it has a name of JSON lines" "$data" preprocess --input corpus.jsonl empty --output-prefix x
+mkdir hollow
+expect 4 "cannot read 'hollow' (no file in it has a name of JSON lines" "$data" preprocess --input corpus.jsonl hollow --output-prefix x
 expect 4 "cannot read 'absent/vocab.json'" "$data" preprocess --input corpus.jsonl --output-prefix x --vocab-file absent/vocab.json --merge-file gpt2/merges.txt
 expect 4 "does not exist; create it first" "$data" preprocess --input corpus.jsonl --output-prefix absent/x
 [ -z "$(ls x* 2>/dev/null)" ] || fail "wrong options left $(ls x*)"

@@ -123,5 +123,6 @@ END
   "${command[@]/--overwrite/--special=literal}" >out.log 2>&1 || { cat out.log; fail "the killed run does not go on"; }
   "${command[@]/killed/whole}" >out.log 2>&1 || { cat out.log; fail "no whole run"; }
   cmp killed_text_document.bin whole_text_document.bin && cmp killed_text_document.idx whole_text_document.idx || fail "the run that was killed made something else"
+  rm -rf killed* whole*
 done
 echo "all passed"
