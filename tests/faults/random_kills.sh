@@ -18,8 +18,9 @@ now_ms() { date +%s%3N; }
 alone() { # PREFIX
   exec "${command[@]}" "$1"
 }
+# A launcher whose rank dies while it starts can wait for ever (seen with Open MPI 4.1.4): it is ended.
 ranks() { # PREFIX: pid.RANK is a rank's process
-  exec mpirun -n 3 bash -c 'echo $$ >"pid.$OMPI_COMM_WORLD_RANK"; exec "$@"' rank "${command[@]}" "$1"
+  exec timeout -k 5 60 mpirun -n 3 bash -c 'echo $$ >"pid.$OMPI_COMM_WORLD_RANK"; exec "$@"' rank "${command[@]}" "$1"
 }
 processes() { # HOW PID: those that one kill ends
   if [ "$1" = alone ]; then
