@@ -20,7 +20,9 @@ while IFS= read -r readme; do
   # flags of commands in indented blocks, continuation lines joined
   while IFS= read -r command; do
     words=$(sed -E 's/.*(weft-train|weft-(data|model) (inspect )?[a-z][a-z-]*).*/\1/' <<<"$command")
-    help=$("${WEFT_BIN_DIR}/"$words --help 2>/dev/null || true)
+    every=--help
+    [ "$words" != weft-train ] || every=--help-all
+    help=$("${WEFT_BIN_DIR}/"$words $every 2>/dev/null || true)
     while IFS= read -r flag; do
       grep -qE -- "(^|[ ,])$flag( |,|$)" <<<"$help" || say "$readme shows '$words $flag', which the program does not know"
     done < <(grep -oE -- ' --[a-z][a-z0-9-]*' <<<"${command#*weft-}" | tr -d ' ' | sort -u)

@@ -15,7 +15,7 @@ cpack -G DEB -B "$work" --config "$build/CPackConfig.cmake" > "$work/log" 2>&1 |
 package=$(echo "$work"/*.deb)
 fields=$(dpkg-deb --field "$package")
 echo "$fields"
-for field in "Package: weft" "Section: science" "Depends: .*libc6 (>= " "Depends: .*libcurl4" "Depends: .*libopenblas0" "Depends: .*libstdc++6"; do
+for field in "Package: weft" "Section: science" "Depends: .*libc6 [(]>= " "Depends: .*libcurl4" "Depends: .*libopenblas0" "Depends: .*libstdc++6"; do
   grep -qE -- "${field//++/\\+\\+}" <<< "$fields" || { echo "error: no '$field' in the control file"; exit 1; }
 done
 dpkg-deb --extract "$package" "$work/root"

@@ -88,7 +88,8 @@ bool BackgroundSave::advance() {
     stage_ = Stage::kCommitting;
     if (ranks_.rank() != 0) return false;
     start_worker([this, of_ranks = std::move(of_ranks)] {
-      const std::optional<int64_t> previous = latest_iteration(options_.dir);
+      std::optional<int64_t> previous;
+      if (options_.retention.retain_interval) previous = latest_iteration(options_.dir);
       commit_checkpoint(options_.dir, info_, of_ranks);
       remove_after_save(options_.dir, iteration(), previous, options_.retention, complete_);
     });
