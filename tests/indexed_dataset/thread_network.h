@@ -74,8 +74,8 @@ class ThreadTransport : public RankTransport {
       if (queue.empty()) return false;
       if (queue.front()->num_bytes != wanted_.front().num_bytes)
         throw std::logic_error("two ranks name different sizes for one exchange");
-      std::memcpy(wanted_.front().data, queue.front()->data,
-                  static_cast<size_t>(queue.front()->num_bytes));
+      if (const int64_t num_bytes = queue.front()->num_bytes; num_bytes > 0)
+        std::memcpy(wanted_.front().data, queue.front()->data, static_cast<size_t>(num_bytes));
       queue.front()->is_taken = true;
       queue.pop_front();
       wanted_.pop_front();
