@@ -38,10 +38,10 @@ struct Contractions {
 template <bool any_case>
 inline Contractions find_contractions(const uint8_t* block, uint64_t apostrophes) {
   Contractions found = {0, 0};
-  constexpr auto* bytes_of = any_case ? any_case_contraction_bytes : contraction_bytes;
+  constexpr auto* kContractionBytes = any_case ? any_case_contraction_bytes : contraction_bytes;
   for (uint64_t left = apostrophes & ~uint64_t{0} >> 2; left != 0; left &= left - 1) {
     const int i = std::countr_zero(left);
-    const size_t num_bytes = bytes_of(block + i, block + kBlockBytes);
+    const size_t num_bytes = kContractionBytes(block + i, block + kBlockBytes);
     if (num_bytes == 2) found.two |= uint64_t{1} << i;
     if (num_bytes == 3) found.three |= uint64_t{1} << i;
   }
