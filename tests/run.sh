@@ -19,7 +19,7 @@ if [ "${WEFT_SANITIZE:-0}" = 1 ]; then
   sanitized=ON
   cmake --preset asan -DWEFT_TRAIN=ON -DWEFT_TESTS=ON -DWEFT_UNITY=ON
   cmake --build --preset asan -j "$jobs" --target attacks memory
-  cmake --preset tsan -DWEFT_TESTS=ON
+  cmake --preset tsan -DWEFT_TESTS=ON -DWEFT_UNITY=ON
   cmake --build --preset tsan -j "$jobs" --target races
 fi
 architectures=$(jobs/gpu-architectures.sh)

@@ -11,9 +11,9 @@ set(attack_programs
 # The trainer's memory, by the address sanitizer: kernels of the CPU, planned and reused buffers, checkpoints, the loader's ring. They run
 # in the ordinary build, too, whose kernels are others.
 set(memory_programs checkpoint_test kernels_test planned_step_test recompute_test trainer_loader_test)
-# Ranks as threads with their watch, communicators and flight recorders: with what the thread sanitizer watches. They run in the
-# ordinary build, too, where times are those of a run.
-set(race_programs trainer_parallel_test)
+# Ranks as threads with their watch, communicators and flight recorders, and the loader's threads: with what the thread sanitizer
+# watches. They run in the ordinary build, too, where times are those of a run.
+set(race_programs trainer_loader_test trainer_parallel_test)
 
 function(weft_add_sanitized_tests)
   if(WEFT_SANITIZER)
