@@ -9,6 +9,7 @@
 #include "indexed_dataset/base/storage/file_io.h"
 #include "indexed_dataset/base/storage/text_file.h"
 #include "indexed_dataset/format/sidecars/tokenizer_files.h"
+#include "tokenizer/formats/load_tokenizer.h"
 
 namespace weft {
 namespace {
@@ -20,24 +21,18 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
-std::string_view without_spaces(std::string_view text) {
-  const size_t first = text.find_first_not_of(" \t\r\n");
-  return first == text.npos ? std::string_view() : text.substr(first);
+std::string_view kind_of(TokenizerFormat format) {
+  if (format == TokenizerFormat::kHuggingFace) return kHuggingFaceKind;
+  return format == TokenizerFormat::kTekken ? kTekkenKind : kTiktokenKind;
 }
 
-// A tekken.json begins with its object "config", or at least names it before the vocabulary.
+// A file of no known format is refused when it is loaded, which tells more.
 TokenizerFiles recognized_file(const fs::path& path) {
   constexpr int64_t kLookedAt = 4096;
   const InputFile file(path);
   std::string begin(static_cast<size_t>(std::min(kLookedAt, file.size_bytes())), '\0');
   file.read_at(begin.data(), begin.size(), 0);
-  const std::string_view text = without_spaces(without_byte_order_mark(begin));
-  std::string_view kind = kTiktokenKind;
-  if (text.starts_with('{')) {
-    const bool is_tekken = text.find("\"default_vocab_size\"") != text.npos;
-    kind = is_tekken ? kTekkenKind : kHuggingFaceKind;
-  }
-  return tokenizer_file(kind, path.string());
+  return tokenizer_file(kind_of(tokenizer_format_of(begin)), path.string());
 }
 
 std::optional<fs::path> only_rank_file(const fs::path& folder) {

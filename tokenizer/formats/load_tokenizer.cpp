@@ -29,6 +29,13 @@ bool is_key_of_tokenizer_json(std::string_view key) {
 
 }  // namespace
 
+TokenizerFormat tokenizer_format_of(std::string_view beginning) {
+  if (is_rank_file(beginning)) return TokenizerFormat::kTiktoken;
+  const std::string key = first_json_key(beginning);
+  if (is_key_of_tekken(key)) return TokenizerFormat::kTekken;
+  return is_key_of_tokenizer_json(key) ? TokenizerFormat::kHuggingFace : TokenizerFormat::kUnknown;
+}
+
 std::shared_ptr<const Vocabulary> load_tokenizer(const NamedBytes& file,
                                                  const LoadOptions& options) {
   const auto refuse = [&](const std::string& why) -> std::runtime_error {
@@ -37,15 +44,22 @@ std::shared_ptr<const Vocabulary> load_tokenizer(const NamedBytes& file,
   if (file.bytes.size() > kMaxTokenizerBytes)
     throw refuse("a file of " + std::to_string(file.bytes.size() >> 20) +
                  " MiB; no tokenizer has more than 256 MiB");
-  if (is_rank_file(file.bytes)) return load_tiktoken(file, options);
+  switch (tokenizer_format_of(file.bytes)) {
+    case TokenizerFormat::kTiktoken:
+      return load_tiktoken(file, options);
+    case TokenizerFormat::kTekken:
+      return load_tekken(file, options);
+    case TokenizerFormat::kHuggingFace:
+      return load_tokenizer_json(file, options);
+    case TokenizerFormat::kUnknown:
+      break;
+  }
   if (is_sentencepiece(file.bytes)) {
     throw refuse(
         "a SentencePiece model, which is not byte-level BPE and not supported; use a model with a "
         "byte-level tokenizer");
   }
   const std::string key = first_json_key(file.bytes);
-  if (is_key_of_tekken(key)) return load_tekken(file, options);
-  if (is_key_of_tokenizer_json(key)) return load_tokenizer_json(file, options);
   throw refuse(key.empty()
                    ? "not a tokenizer: a tokenizer.json, a tiktoken rank file or a tekken.json is "
                      "expected"

@@ -76,10 +76,11 @@ TEST_F(LoadVocabulary, AFolderHasTheFirstOfTheFilesThatTokenizersAreReadFrom) {
   EXPECT_THAT([&] { find_tokenizer(folder_ / "ranks"); },
               ThrowsMessage<std::invalid_argument>(HasSubstr("a.tiktoken and b.tiktoken")));
   write_file_atomically(folder_ / "ranks/tekken.json",
-                        R"({"config": {"pattern": "", "default_vocab_size": 3}, "vocab": []})");
+                        R"({"special_tokens": [")" + std::string(9000, 'x') +
+                            R"("], "vocab": [], "config": {"default_vocab_size": 3}})");
   EXPECT_EQ(find_tokenizer(folder_ / "ranks"),
             tokenizer_file(kTekkenKind, folder_ / "ranks/tekken.json"));
-  write_file_atomically(folder_ / "tokenizer.json", "\xEF\xBB\xBF {}");
+  write_file_atomically(folder_ / "tokenizer.json", "\xEF\xBB\xBF {\"version\": \"1.0\"}");
   EXPECT_EQ(find_tokenizer(folder_.path()),
             tokenizer_file(kHuggingFaceKind, folder_ / "tokenizer.json"));
 }
@@ -88,7 +89,8 @@ TEST_F(LoadVocabulary, AModelIsFoundInTheCacheOfTheHub) {
   const std::filesystem::path model = folder_ / "hub/models--owner--model";
   for (const char* revision : {"old", "new"}) {
     std::filesystem::create_directories(model / "snapshots" / revision);
-    write_file_atomically(model / "snapshots" / revision / "tokenizer.json", "{}");
+    write_file_atomically(model / "snapshots" / revision / "tokenizer.json",
+                          R"({"version": "1.0"})");
   }
   setenv("HF_HUB_CACHE", (folder_ / "hub").c_str(), 1);
   EXPECT_THROW(find_tokenizer("owner/model"), std::invalid_argument) << "which of the two?";
