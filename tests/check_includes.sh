@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "${WEFT_SOURCE_DIR:-$(dirname "$0")/..}"
 map='
-tokenizer                  : unicode split merge known_words top formats
+tokenizer                  : unicode pieces split merge known_words top formats
 indexed_dataset/base       : process terminal,ranks,storage
 indexed_dataset/format     > indexed_dataset/base : pair soundness sidecars merge,repair
 indexed_dataset/order      > indexed_dataset/base indexed_dataset/format : batches,samples curriculum,index_caches blends

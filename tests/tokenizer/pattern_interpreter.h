@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tokenizer/split/split_kind.h"
+#include "tokenizer/pieces/split_kind.h"
 #include "tokenizer/unicode/unicode_version.h"
 
 namespace weft::test {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "tokenizer/split/split_kind.h"
+#include "tokenizer/pieces/split_kind.h"
 
 namespace weft::test {
 

@@ -3,11 +3,11 @@
 // Included by one .cpp per instruction set, as split_blocks.h is.
 #pragma once
 
+#include "tokenizer/pieces/split_kind.h"
 #include "tokenizer/split/bloom_blocks.h"
 #include "tokenizer/split/gpt2_blocks.h"
 #include "tokenizer/split/llama3_blocks.h"
 #include "tokenizer/split/o200k_blocks.h"
-#include "tokenizer/split/split_kind.h"
 
 namespace weft {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "tokenizer/split/bloom_piece.h"
+#include "tokenizer/pieces/bloom_piece.h"
 #include "tokenizer/split/shared_blocks.h"
 
 namespace weft {

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "tokenizer/split/gpt2_piece.h"
+#include "tokenizer/pieces/gpt2_piece.h"
 #include "tokenizer/split/shared_blocks.h"
 #include "tokenizer/split/split_blocks.h"
 

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "tokenizer/split/llama3_piece.h"
+#include "tokenizer/pieces/llama3_piece.h"
 #include "tokenizer/split/shared_blocks.h"
 
 namespace weft {

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "tokenizer/split/o200k_piece.h"
+#include "tokenizer/pieces/o200k_piece.h"
 #include "tokenizer/split/shared_blocks.h"
 
 namespace weft {

@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "tokenizer/split/contraction.h"
-#include "tokenizer/split/llama3_piece.h"
+#include "tokenizer/pieces/contraction.h"
+#include "tokenizer/pieces/llama3_piece.h"
 #include "tokenizer/split/split_blocks.h"
 
 namespace weft {

@@ -14,7 +14,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "tokenizer/split/pattern_text.h"
+#include "tokenizer/pieces/pattern_text.h"
 #include "tokenizer/split/split_tables.h"
 
 namespace weft {

@@ -3,11 +3,11 @@
 #include <stdexcept>
 #include <vector>
 
-#include "tokenizer/split/bloom_piece.h"
-#include "tokenizer/split/deepseek_piece.h"
-#include "tokenizer/split/gpt2_piece.h"
-#include "tokenizer/split/llama3_piece.h"
-#include "tokenizer/split/o200k_piece.h"
+#include "tokenizer/pieces/bloom_piece.h"
+#include "tokenizer/pieces/deepseek_piece.h"
+#include "tokenizer/pieces/gpt2_piece.h"
+#include "tokenizer/pieces/llama3_piece.h"
+#include "tokenizer/pieces/o200k_piece.h"
 #include "tokenizer/split/split_simd.h"
 #include "tokenizer/split/split_tables.h"
 

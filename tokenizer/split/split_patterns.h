@@ -3,8 +3,8 @@
 
 #include <memory>
 
+#include "tokenizer/pieces/split_kind.h"
 #include "tokenizer/split/simd.h"
-#include "tokenizer/split/split_kind.h"
 #include "tokenizer/split/split_pattern.h"
 #include "tokenizer/unicode/unicode_version.h"
 

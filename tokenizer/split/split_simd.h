@@ -2,7 +2,7 @@
 // have none yet, which are split one piece at a time.
 #pragma once
 
-#include "tokenizer/split/split_kind.h"
+#include "tokenizer/pieces/split_kind.h"
 #include "tokenizer/split/split_tables.h"
 
 namespace weft {

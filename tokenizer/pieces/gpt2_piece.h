@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "tokenizer/split/pattern_text.h"
+#include "tokenizer/pieces/pattern_text.h"
 
 namespace weft {
 

@@ -1,7 +1,7 @@
-#include "tokenizer/split/llama3_piece.h"
+#include "tokenizer/pieces/llama3_piece.h"
 
-#include "tokenizer/split/contraction.h"
-#include "tokenizer/split/white_space.h"
+#include "tokenizer/pieces/contraction.h"
+#include "tokenizer/pieces/white_space.h"
 
 namespace weft {
 

@@ -1,4 +1,4 @@
-#include "tokenizer/split/bloom_piece.h"
+#include "tokenizer/pieces/bloom_piece.h"
 
 namespace weft {
 namespace {

@@ -1,7 +1,7 @@
-#include "tokenizer/split/deepseek_piece.h"
+#include "tokenizer/pieces/deepseek_piece.h"
 
-#include "tokenizer/split/llama3_piece.h"
-#include "tokenizer/split/white_space.h"
+#include "tokenizer/pieces/llama3_piece.h"
+#include "tokenizer/pieces/white_space.h"
 
 namespace weft {
 namespace {

@@ -1,9 +1,9 @@
-#include "tokenizer/split/gpt2_piece.h"
+#include "tokenizer/pieces/gpt2_piece.h"
 
 #include <algorithm>
 
-#include "tokenizer/split/contraction.h"
-#include "tokenizer/split/white_space.h"
+#include "tokenizer/pieces/contraction.h"
+#include "tokenizer/pieces/white_space.h"
 
 namespace weft {
 namespace {

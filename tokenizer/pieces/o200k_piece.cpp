@@ -1,8 +1,8 @@
-#include "tokenizer/split/o200k_piece.h"
+#include "tokenizer/pieces/o200k_piece.h"
 
-#include "tokenizer/split/contraction.h"
-#include "tokenizer/split/llama3_piece.h"
-#include "tokenizer/split/white_space.h"
+#include "tokenizer/pieces/contraction.h"
+#include "tokenizer/pieces/llama3_piece.h"
+#include "tokenizer/pieces/white_space.h"
 
 namespace weft {
 namespace {
