@@ -13,6 +13,7 @@
 #include "preprocess/commands/commands.h"
 #include "preprocess/commands/find_vocabulary.h"
 #include "preprocess/commands/ids_text.h"
+#include "preprocess/commands/progress.h"
 #include "preprocess/documents/each_document.h"
 #include "preprocess/stream/byte_source.h"
 #include "tokenizer/tokenizer.h"
@@ -150,6 +151,11 @@ class EncodeCommand final : public Command {
       throw StoppedBySignal(stop_signal());
     }
     check_lines();
+    warn_of_dropped_bytes(tokenizer.num_dropped_bytes());
+  }
+
+  static void warn_of_dropped_bytes(int64_t num_bytes) {
+    if (num_bytes > 0) fmt::print(stderr, "{}\n", dropped_bytes_warning(num_bytes));
   }
 
   template <typename Id>
@@ -165,6 +171,10 @@ class EncodeCommand final : public Command {
       for (const auto& ids : ids_of_chunks) num_tokens += ids.size();
       report(repeat, seconds, text.size(), num_tokens, hash_of(ids_of_chunks));
     }
+    int64_t num_dropped_bytes = 0;
+    for (const Tokenizer& tokenizer : tokenizers)
+      num_dropped_bytes += tokenizer.num_dropped_bytes();
+    warn_of_dropped_bytes(num_dropped_bytes / num_repeats_);
     if (quiet_) return;
     if (add_special_tokens_) {
       ids_of_chunks.emplace(ids_of_chunks.begin(), vocabulary->prefix_ids().begin(),

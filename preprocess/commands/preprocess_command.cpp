@@ -59,6 +59,7 @@ class ProgressPrinter {
   }
   void print_summary(const PipelineTotals& totals) {
     print_line(text_.summary_line(totals, seconds()));
+    if (totals.num_dropped_bytes > 0) print_line(dropped_bytes_warning(totals.num_dropped_bytes));
   }
   double seconds() const { return seconds_since(start_); }
 

@@ -26,6 +26,12 @@ std::string with_prefix(double value, const std::string& unit) {
   return fmt::format("{:.{}f}{}{}", value, decimals, suffix.empty() ? "" : " ", suffix);
 }
 
+std::string dropped_bytes_warning(int64_t num_dropped_bytes) {
+  if (num_dropped_bytes == 0) return "";
+  return "warning: the tokenizer has no entry for " + counted(num_dropped_bytes, "byte") +
+         " of the text, left out: the ids do not decode to the whole text";
+}
+
 namespace {
 
 double per_second(double count, double seconds) { return count / std::max(seconds, 1e-9); }

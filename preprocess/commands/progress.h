@@ -41,6 +41,9 @@ class ProgressText {
   int64_t num_documents_before_, num_bytes_before_;  // at the last call of log_lines
 };
 
+// Says that so many bytes have no entry in the tokenizer; "" for none.
+std::string dropped_bytes_warning(int64_t num_dropped_bytes);
+
 // Writes "12.4 MB" or "3.10 G": three digits and a decimal prefix, for `unit` "B", "" and so on.
 std::string with_prefix(double value, const std::string& unit);
 

@@ -33,7 +33,8 @@ void Output::clear() {
 void Batch::clear(size_t num_keys) {
   outputs.resize(num_keys);
   for (Output& output : outputs) output.clear();
-  num_lines = num_documents = num_empty_documents = num_tokens = num_replaced_surrogates = 0;
+  num_lines = num_documents = num_empty_documents = num_tokens = num_replaced_surrogates =
+      num_dropped_bytes = 0;
   bad_line_counts = {};
   bad_lines.clear();
 }

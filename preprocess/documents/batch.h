@@ -54,6 +54,7 @@ struct Batch {
   int64_t num_empty_documents = 0;  // texts without a token, counted over all keys
   int64_t num_tokens = 0;           // over all keys
   int64_t num_replaced_surrogates = 0;
+  int64_t num_dropped_bytes = 0;  // for which the tokenizer has no entry
   BadLineCounts bad_line_counts;
   // The first kNumShownBadLines; line_number counts from 1 within the chunk, the input's name is
   // not filled in.

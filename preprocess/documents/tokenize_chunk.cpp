@@ -34,6 +34,7 @@ void ChunkTokenizer::tokenize(const LineChunk& chunk, Batch& result) {
 
 void ChunkTokenizer::tokenize(DocumentReader& documents, Batch& result) {
   result.clear(rules_.json_keys.size());
+  const int64_t num_dropped_before = tokenizer_.num_dropped_bytes();
   while (documents.next()) {
     ++result.num_lines;
     LineOutcome outcome = documents.outcome();
@@ -47,8 +48,9 @@ void ChunkTokenizer::tokenize(DocumentReader& documents, Batch& result) {
       result.bad_lines.push_back(documents.describe(std::move(outcome)));
       result.bad_lines.back().line_number = result.num_lines;
     }
-    if (rules_.on_bad_line == OnBadLine::kStop) return;
+    if (rules_.on_bad_line == OnBadLine::kStop) break;
   }
+  result.num_dropped_bytes = tokenizer_.num_dropped_bytes() - num_dropped_before;
 }
 
 // A line is a document under every key or under none: a line that turns out to be bad leaves

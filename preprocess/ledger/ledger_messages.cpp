@@ -126,6 +126,7 @@ void fields(Archive& archive, T& v) {
   } else if constexpr (Is<T, PipelineTotals>) {
     counts(archive, v.num_file_bytes, v.num_bytes, v.num_lines, v.num_documents);
     counts(archive, v.num_empty_documents, v.num_tokens, v.num_replaced_surrogates);
+    counts(archive, v.num_dropped_bytes);
     for (auto& count : v.bad_lines.by_problem) counts(archive, count);
   } else if constexpr (Is<T, BadLine>) {
     archive(v.input), archive(v.line_number), archive(v.offset_bytes);

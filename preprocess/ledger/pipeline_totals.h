@@ -16,6 +16,7 @@ struct PipelineTotals {
   int64_t num_empty_documents = 0;
   int64_t num_tokens = 0;
   int64_t num_replaced_surrogates = 0;
+  int64_t num_dropped_bytes = 0;  // for which the tokenizer has no entry
   BadLineCounts bad_lines;
 
   void add(const PipelineTotals& other) {
@@ -26,6 +27,7 @@ struct PipelineTotals {
     num_empty_documents += other.num_empty_documents;
     num_tokens += other.num_tokens;
     num_replaced_surrogates += other.num_replaced_surrogates;
+    num_dropped_bytes += other.num_dropped_bytes;
     bad_lines.add(other.bad_lines);
   }
 };

@@ -18,6 +18,7 @@ TaskCounts counts_of(const Chunk& chunk) {
   totals.num_empty_documents = result.num_empty_documents;
   totals.num_tokens = result.num_tokens;
   totals.num_replaced_surrogates = result.num_replaced_surrogates;
+  totals.num_dropped_bytes = result.num_dropped_bytes;
   totals.bad_lines = result.bad_line_counts;
   counts.bad_lines = result.bad_lines;
   for (const Batch::Output& output : result.outputs) {

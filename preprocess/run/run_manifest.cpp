@@ -20,6 +20,7 @@ Json counts_json(const PipelineTotals& totals) {
           {"bad_lines", totals.bad_lines.total()},
           {"bad_lines_by_reason", bad},
           {"replaced_surrogates", totals.num_replaced_surrogates},
+          {"bytes_without_entry", totals.num_dropped_bytes},
           {"jsonl_bytes", totals.num_bytes}};
 }
 

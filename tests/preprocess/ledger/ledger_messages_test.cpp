@@ -16,7 +16,7 @@ BadLine bad_line() {
 
 TaskCounts counts(int64_t seed) {
   TaskCounts counts;
-  counts.totals = {seed, seed + 1, seed + 2, seed + 3, seed + 4, seed + 5, seed + 6, {}};
+  counts.totals = {seed, seed + 1, seed + 2, seed + 3, seed + 4, seed + 5, seed + 6, seed + 7, {}};
   counts.totals.bad_lines.by_problem.back() = seed + 8;
   counts.datasets = {{seed + 9, seed + 10, seed + 11}, {0, INT64_MAX, 1}};
   const auto crc = [&](uint32_t k) { return Crc32(~k, seed + 14 + k); };

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <fstream>
 #include <stdexcept>
@@ -14,6 +15,8 @@
 #include "indexed_dataset/format/pair/reader.h"
 #include "tests/indexed_dataset/test_files.h"
 #include "tests/preprocess/small_run.h"
+#include "tests/tokenizer/golden.h"
+#include "tokenizer/formats/load_tokenizer.h"
 
 namespace weft {
 namespace {
@@ -233,6 +236,44 @@ TEST_F(Pipeline, StopsWhileAServerDoesNotAnswer) {
   EXPECT_THROW(run(), PipelineStopped);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
   ::close(server);
+}
+
+// Falcon's tokenizer, for example, has no entry for the byte 0x03.
+TEST_F(Pipeline, CountsBytesWithoutAnEntryOverWorkersAndInterruptions) {
+  std::string bytes = read_file(test::golden_folder() / "small_tokenizer.json");
+  const std::string entry = "\"\u0103\":";
+  ASSERT_NE(bytes.find(entry), bytes.npos);
+  bytes.replace(bytes.find(entry), entry.size(), "\"\u4e2d\":");
+  vocabulary = load_tokenizer({"tokenizer.json", bytes});
+  std::string input;
+  for (int i = 0; i < 20'000; ++i)
+    input += "{\"text\":\"a\\u0003b " + std::to_string(i) + "\\u0003\\u0003\"}\n";
+  write_input(input);
+  config.chunk_bytes = 1000;
+  config.task_bytes = 50'000;
+  for (const int workers : {1, 3}) {
+    config.num_workers = workers;
+    config.output_prefixes = {path("whole")};
+    config.overwrite = true;
+    EXPECT_EQ(run().totals.num_dropped_bytes, 60'000);
+    config.output_prefixes = {path("stopped" + std::to_string(workers))};
+    config.overwrite = false;
+    std::atomic<int64_t> num_dropped = 0;
+    int64_t num_before = 0;
+    events.on_progress = [&](const PipelineTotals& so_far) {
+      num_dropped = so_far.num_dropped_bytes;
+    };
+    events.stop_requested = [&] { return num_dropped > 10'000; };
+    EXPECT_THROW(run(), PipelineStopped);
+    events = {};
+    events.on_begin = [&](int64_t, const PipelineTotals& before) {
+      num_before = before.num_dropped_bytes;
+    };
+    EXPECT_EQ(run().totals.num_dropped_bytes, 60'000);
+    EXPECT_GT(num_before, 0);
+    EXPECT_LT(num_before, 60'000);
+    events = {};
+  }
 }
 
 TEST_F(Pipeline, CorruptInputIsAnErrorUnderEveryPolicy) {
