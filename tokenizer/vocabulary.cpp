@@ -78,8 +78,8 @@ bool Vocabulary::encodes_to_itself(int32_t id, WordMerger& merger) const {
 
 int32_t Vocabulary::end_of_document() const {
   if (parts_.end_of_document < 0) {
-    throw std::runtime_error(parts_.name + ": the vocabulary has no entry " +
-                             std::string(kEndOfText) + " to end documents with");
+    throw std::runtime_error(parts_.name +
+                             ": the tokenizer has none of the known tokens that end documents");
   }
   return parts_.end_of_document;
 }

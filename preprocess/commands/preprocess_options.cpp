@@ -214,8 +214,8 @@ std::vector<std::string> PreprocessOptions::notes() const {
   }
   if (!config.rules.append_eod) {
     notes.emplace_back(
-        "without --append-eod no <|endoftext|> stands between documents, which training a GPT "
-        "expects");
+        "without --append-eod no end-of-document token stands between documents, which training a "
+        "GPT expects");
   }
   if (num_partitions > 1 && !keep_sequential_samples)
     notes.emplace_back("--partitions has no effect: documents stand in the order of the input");

@@ -50,8 +50,8 @@ void VocabularyOptions::declare(OptionSet& options, const std::string& otherwise
   options.text("--vocab-file", vocab_file, "GPT-2's vocab.json, with --merge-file");
   options.text("--merge-file", merge_file, "GPT-2's merges.txt");
   options.text("--tiktoken-pattern", tiktoken_pattern,
-               "of a rank file that is no known one: r50k, p50k, cl100k, o200k, llama3, qwen, or "
-               "Megatron-LM's v1 and v2");
+               "of a rank file that is no known one: r50k, p50k, cl100k, o200k, llama3 or qwen; "
+               "Megatron-LM's v1 and v2 are not supported");
 }
 
 void VocabularyOptions::validate(OptionSet& options) const {

@@ -321,6 +321,10 @@ TEST(RankFile, IsRefusedWithTheLine) {
   EXPECT_THAT([&] { load_ranks(lines, "v7"); },
               ThrowsMessage<std::runtime_error>(
                   AllOf(HasSubstr("no pattern 'v7'"), HasSubstr("r50k, p50k"))));
+  EXPECT_THAT(
+      [&] { load_ranks(lines, "v2"); },
+      ThrowsMessage<std::runtime_error>(AllOf(
+          HasSubstr("no pattern 'v2'"), HasSubstr("Megatron-LM's v1 and v2 are not supported"))));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What the user says about a tokenizer beside its files.
+// The facts about a tokenizer that its files do not hold.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace weft {
 struct LoadOptions {
   // A rank file names neither its pattern nor its special tokens. They follow from the SHA-256 of
   // the file (64 lower-case hex digits) if it is a known one, else from the name of a pattern:
-  // r50k, p50k, cl100k, o200k, llama3, qwen; v2 is Megatron's name for Tekken's.
+  // r50k, p50k, cl100k, o200k, llama3, qwen. Megatron-LM's v1 and v2 are refused.
   std::string sha256 = {};
   std::string tiktoken_pattern = {};
   UnicodeVersion unicode = UnicodeVersion::k16;

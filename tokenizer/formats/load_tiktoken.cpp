@@ -72,7 +72,8 @@ const RankFamily& family_of(const NamedBytes& file, const LoadOptions& options) 
       (options.tiktoken_pattern.empty()
            ? ": a rank file that is none of the published ones, and it does not name its pattern; "
              "say it by --tiktoken-pattern, one of "
-           : ": there is no pattern '" + options.tiktoken_pattern + "' for rank files, only ") +
+           : ": there is no pattern '" + options.tiktoken_pattern +
+                 "' for rank files (Megatron-LM's v1 and v2 are not supported), only ") +
       names_of_rank_families());
 }
 

@@ -71,9 +71,19 @@ grep -qF 'is there already' out.log || fail "a token is the same by text and by 
 expect 2 '--eod-token: was 1501' "$data" preprocess --input corpus.jsonl --append-eod --output-prefix other --tokenizer folder
 expect 2 "'nothing' is neither an entry of the tokenizer nor an id below 1512" "$data" preprocess --input corpus.jsonl --append-eod --output-prefix x --tokenizer folder --eod-token nothing
 
+# --- bytes without an entry are dropped, counted and told
+sed 's/"ă":/"中":/' "$tokenizer" >lacking.json
+seq 2000 | sed 's/.*/{"text": "a\\u0003b & \\u0003"}/' >control.jsonl
+expect 0 'warning: the tokenizer has no entry for 4000 bytes of the text' "$data" preprocess --input control.jsonl --output-prefix dropped --tokenizer lacking.json --workers 3
+grep -qF '"bytes_without_entry": 4000' dropped_text_document.manifest.json || fail "dropped bytes are not in the manifest"
+expect 0 'no entry for 4000 bytes' "$data" encode --input control.jsonl --format jsonl --tokenizer lacking.json
+expect 0 'no entry for 1 byte of' bash -c "printf 'a\003b' | '$data' encode --tokenizer lacking.json --repeat 3"
+expect 0 'done: ' "$data" preprocess --input control.jsonl --output-prefix whole --tokenizer "$tokenizer"
+if grep -q warning out.log || ! grep -qF '"bytes_without_entry": 0' whole_text_document.manifest.json; then fail "bytes with an entry are told as dropped"; fi
+
 # --- a tokenizer without such a token
 sed 's/<|endoftext|>/<|unknown_end|>/g; s/<\/s>/<\/unknown>/g; s/<pad>/<unknown_pad>/g' "$tokenizer" >none.json
-expect 2 'name one with --eod-token' "$data" preprocess --input corpus.jsonl --append-eod --output-prefix x --tokenizer none.json
+expect 2 'none of the known tokens that end documents; name one with --eod-token' "$data" preprocess --input corpus.jsonl --append-eod --output-prefix x --tokenizer none.json
 expect 0 '' "$data" preprocess --input corpus.jsonl --output-prefix x --tokenizer none.json
 
 # --- another tokenizer is refused, finished or not
@@ -87,6 +97,8 @@ expect 2 'needs --tokenizer-model' preprocess --tokenizer-type TikTokenizer
 expect 2 'of the kind huggingface, which it does not read' preprocess --tokenizer-type TikTokenizer --tokenizer-model folder
 expect 2 'of the kind huggingface, which it does not read' preprocess --tokenizer-type GPT2BPETokenizer --tokenizer folder
 expect 2 'is no rank file' preprocess --tokenizer folder --tiktoken-pattern cl100k
+mkdir ranks && echo 'YQ== 0' >ranks/a.tiktoken
+expect 3 "no pattern 'v2' for rank files (Megatron-LM's v1 and v2 are not supported)" preprocess --tokenizer ranks --tiktoken-pattern v2
 expect 2 'neither a file nor a folder' preprocess --tokenizer absent/model
 expect 2 'hf download absent/model tokenizer.json' preprocess --tokenizer absent/model
 expect 2 'holds no tokenizer' preprocess --tokenizer .
@@ -114,7 +126,8 @@ assert tokens.tolist() == want
 END
   for _ in $(seq 200); do cat soup.jsonl; done >large.jsonl
   command=("$data" preprocess --input large.jsonl --output-prefix killed --overwrite --tokenizer $family.json --append-eod --workers 2)
-  "${command[@]}" >/dev/null 2>&1 &
+  # One thread is held up, so that the run cannot end before it is killed.
+  WEFT_CRASH_AT=batch_written:100:killed.go "${command[@]}" >/dev/null 2>&1 &
   pid=$!
   for _ in $(seq 200); do [ "$(stat -c %s killed.work/journal 2>/dev/null || echo 0)" -gt 2000 ] && break; sleep 0.05; done
   kill -9 $pid 2>/dev/null && wait $pid 2>/dev/null || true

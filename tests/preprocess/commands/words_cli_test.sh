@@ -223,7 +223,7 @@ for text in '{"text":"a"}' nonsense; do
 done
 
 # --- what may not be meant is done, with a note
-expect 0 'note: without --append-eod no <|endoftext|> stands between documents' "$data" preprocess --input one.jsonl --output-prefix x
+expect 0 'note: without --append-eod no end-of-document token stands between documents' "$data" preprocess --input one.jsonl --output-prefix x
 rm -rf x_*
 expect 0 "note: 2 inputs are given again ('one.jsonl' as './one.jsonl'): their documents come twice" \
   "$data" preprocess --input one.jsonl ./one.jsonl "$PWD/one.jsonl" two.jsonl --output-prefix x
