@@ -28,6 +28,8 @@ struct Family {
   const char* name;  // of its golden files
   const char* file;
 };
+// GoogleTest prints parameters by this.
+void PrintTo(const Family& family, std::ostream* out) { *out << family.file; }
 
 // The texts of one group of the golden digests.
 std::vector<std::string> texts_of_group(const std::string& group) {

@@ -1,6 +1,7 @@
 // Every kind of pattern, for tests that go over all.
 #pragma once
 
+#include <ostream>
 #include <string>
 
 #include "tokenizer/pieces/split_kind.h"
@@ -44,3 +45,10 @@ inline std::string name_of(SplitKind kind) {
 }
 
 }  // namespace weft::test
+
+namespace weft {
+
+// GoogleTest prints parameters by this.
+inline void PrintTo(SplitKind kind, std::ostream* out) { *out << test::name_of(kind); }
+
+}  // namespace weft

@@ -13,7 +13,24 @@
 #include "tokenizer/split/split_patterns.h"
 
 namespace weft {
+
+std::string name_of(Simd simd) {
+  return simd == Simd::kAvx2 ? "Avx2" : simd == Simd::kAvx512 ? "Avx512" : "Neon";
+}
+
+// GoogleTest prints parameters by this.
+void PrintTo(Simd simd, std::ostream* out) { *out << name_of(simd); }
+
 namespace {
+
+// The vector instructions of the architecture that this is compiled for.
+constexpr Simd kVectorSimds[] = {
+#if defined(__aarch64__)
+    Simd::kNeon
+#else
+    Simd::kAvx2, Simd::kAvx512
+#endif
+};
 
 std::vector<size_t> ends_of(const SplitPattern& pattern, std::string_view text,
                             size_t max_pieces = kSplitBatch) {
@@ -196,14 +213,11 @@ TEST_P(SplitSimd, EqualsScalarOnTheCorpus) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, SplitSimd,
-                         testing::Combine(testing::Values(Simd::kAvx2, Simd::kAvx512, Simd::kNeon),
+                         testing::Combine(testing::ValuesIn(kVectorSimds),
                                           testing::ValuesIn(test::kSplitKinds)),
                          [](const auto& both) {
-                           const Simd simd = std::get<0>(both.param);
-                           const std::string name = simd == Simd::kAvx2     ? "Avx2"
-                                                    : simd == Simd::kAvx512 ? "Avx512"
-                                                                            : "Neon";
-                           return name + test::name_of(std::get<1>(both.param));
+                           return name_of(std::get<0>(both.param)) +
+                                  test::name_of(std::get<1>(both.param));
                          });
 
 TEST(Simd, IsChosenByNameOrByTheProcessor) {
