@@ -89,8 +89,11 @@ std::string cut(const AddedTokens& tokens, std::string_view text) {
   tokens.cut(text, pieces);
   std::string result;
   for (const AddedTokens::Piece& piece : pieces) {
-    result += piece.id >= 0 ? "[" + std::to_string(piece.id) + "]" : std::string(piece.text);
-    result += '|';
+    if (piece.id >= 0) {
+      result.append("[").append(std::to_string(piece.id)).append("]|");
+    } else {
+      result.append(piece.text).append("|");
+    }
   }
   return result;
 }

@@ -4,12 +4,9 @@ usage: families_peers_test.py ENCODE_RECORDS TOKENIZERS_DIR [--num-random N] [--
 Draws random strings of hostile pieces and of the family's own added tokens. Prints the seed and the first differences, exits 1 on any.
 """
 import argparse
-import array
 import base64
 import os
 import random
-import struct
-import subprocess
 import sys
 import tempfile
 import time
@@ -74,20 +71,6 @@ def families(folder):
                 yield name, f"{folder}/{name}/{file}", lambda path, name=name: Tiktoken(path, *RANK_FILES[name])
 
 
-def weft(program, path, texts, mode):
-    encoded = [text.encode() for text in texts]
-    records = b"".join(struct.pack("<I", len(data)) + data for data in encoded)
-    out = subprocess.run([program, path, "literal" if mode == "literal" else "token"], input=records, stdout=subprocess.PIPE, check=True).stdout
-    numbers = array.array("I")
-    numbers.frombytes(out)
-    ids, at = [], 0
-    for _ in texts:
-        ids.append(numbers[at + 1 : at + 1 + numbers[at]].tolist())
-        at += 1 + numbers[at]
-    assert at == len(numbers), "the program wrote something else than one record per text"
-    return ids
-
-
 def random_texts(generator, added_tokens, count):
     # Only the beginnings of so many tokens as NeoX's and Llama's reserved ones would crowd out all others.
     shown = generator.sample(added_tokens, min(40, len(added_tokens)))
@@ -108,7 +91,7 @@ def compare(program, name, path, make_peer, generator, count):
     texts = random_texts(generator, peer.added_tokens, count)
     num_different = 0
     for mode in ("literal", "special"):
-        ours, theirs = weft(program, path, texts, mode), peer.encode(texts, mode)
+        ours, theirs = peers.weft_ids([program, path, "literal" if mode == "literal" else "token"], texts), peer.encode(texts, mode)
         different = [(text, a, b) for text, a, b in zip(texts, ours, theirs) if a != b]
         num_different += len(different)
         print(f"{name}, {type(peer).__name__}, {mode}: {len(texts)} texts, {len(different)} differences", flush=True)

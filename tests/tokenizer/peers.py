@@ -1,10 +1,13 @@
-"""The two tokenizers that Weft must equal, and the texts to compare them on.
+"""Weft's ids, the two tokenizers that they must equal, and the texts to compare them on.
 
-Used by peers_test.py (compares) and tests/golden/tokenizer/make_golden.py (records).
+Used by peers_test.py and families_peers_test.py (compare) and tests/golden/tokenizer/make_golden.py (records).
 """
+import array
 import json
 import os
 import random
+import struct
+import subprocess
 
 import tiktoken
 import tokenizers
@@ -41,6 +44,21 @@ def load_hugging_face(vocab_file, merge_file, special=False):
     if special:
         tokenizer.add_special_tokens([END_OF_TEXT])
     return tokenizer
+
+
+def weft_ids(command, texts):
+    """The ids of each text by encode_records, whose command line is `command`."""
+    encoded = [text.encode() for text in texts]
+    records = b"".join(struct.pack("<I", len(data)) + data for data in encoded)
+    out = subprocess.run(command, input=records, stdout=subprocess.PIPE, check=True).stdout
+    numbers = array.array("I")
+    numbers.frombytes(out)
+    ids, at = [], 0
+    for _ in texts:
+        ids.append(numbers[at + 1 : at + 1 + numbers[at]].tolist())
+        at += 1 + numbers[at]
+    assert at == len(numbers), "the program wrote something else than one record per text"
+    return ids
 
 
 # Characters that split, join, hide or look alike: one entry is drawn at a time.

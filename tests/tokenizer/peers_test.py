@@ -4,13 +4,10 @@ usage: peers_test.py ENCODE_RECORDS GPT2_DIR [CORPUS_DIR] [--num-random N]
 Compares random hostile strings, every code point and all of the corpus. By hand, try more of the first. Prints the first differences, exits 1 on any.
 """
 import argparse
-import array
 import collections
 import multiprocessing
 import os
 import random
-import struct
-import subprocess
 import sys
 import time
 
@@ -36,17 +33,7 @@ class Encoders:
         self.hugging_face_special = peers.load_hugging_face(*self.command[1:], special=True)
 
     def weft(self, texts, special="literal"):
-        encoded = [text.encode() for text in texts]
-        records = b"".join(struct.pack("<I", len(data)) + data for data in encoded)
-        out = subprocess.run([*self.command, special], input=records, stdout=subprocess.PIPE, check=True).stdout
-        numbers = array.array("I")
-        numbers.frombytes(out)
-        ids, at = [], 0
-        for _ in texts:
-            ids.append(numbers[at + 1 : at + 1 + numbers[at]].tolist())
-            at += 1 + numbers[at]
-        assert at == len(numbers), "the program wrote something else than one record per text"
-        return ids
+        return peers.weft_ids([*self.command, special], texts)
 
     def differences(self, texts):
         ours = self.weft(texts)
