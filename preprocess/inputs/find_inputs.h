@@ -24,10 +24,11 @@ struct GivenInputs {
 };
 
 struct FoundInputs {
-  // What a folder or a pattern stands for is sorted by the bytes of the paths. What is not there
-  // keeps its name, for check_can_be_opened() to refuse.
+  // The files of a folder or a pattern are sorted by the bytes of their paths. A name of nothing
+  // that is there stays as it is, for check_can_be_opened() to refuse.
   std::vector<std::string> names;
-  std::vector<std::string> notes;  // what stands for what, and which files were passed over
+  // They say which names stand for several, and which files were passed over.
+  std::vector<std::string> notes;
 };
 
 // Says what is wrong with the names as a whole, before anything is looked for: see

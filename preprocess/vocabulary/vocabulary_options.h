@@ -27,7 +27,7 @@ struct VocabularyOptions {
   TokenizerFiles files() const;
 
  private:
-  // What --tokenizer, --tokenizer-model or --tokenizer-name-or-path names.
+  // The value of --tokenizer, --tokenizer-model or --tokenizer-name-or-path; "" without them.
   const std::string& named() const;
 };
 

@@ -1,5 +1,5 @@
-// What every pattern promises: the pieces that a plain interpreter of it finds, whatever the size
-// of the batches, and safe places to cut a text.
+// Every pattern finds the pieces that a plain interpreter of it finds, whatever the size of the
+// batches, and tells safe places to cut a text.
 #include "tokenizer/split/split_pattern.h"
 
 #include <gtest/gtest.h>

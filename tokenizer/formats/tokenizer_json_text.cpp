@@ -114,7 +114,7 @@ void read_added_tokens(const json& added_tokens, const EntryIndex& model_ids,
   }
 }
 
-// What a later processor of a Sequence adds stands outside of what those before it add.
+// A later processor of a Sequence adds its tokens outside of those of the processors before it.
 void read_post_processor(const json& post_processor, Vocabulary::Parts& parts) {
   if (post_processor.is_null()) return;
   const std::string type = text_of(post_processor, "type");

@@ -120,7 +120,7 @@ TEST_F(MegatronTests, OneLineTellsASubjectThatIsMissing) {
                                    "--moe-router-topk, --moe-token-dispatcher-type)"));
 }
 
-// What the configuration lacks may follow from the slip.
+// Options that are missing may be missing because of the misspelt flag.
 TEST_F(MegatronTests, AnUnknownFlagIsToldAlone) {
   EXPECT_EQ(run({"--num-layer", "2", "--hidden-size", "-3"}), 2);
   EXPECT_THAT(errors(),
