@@ -114,10 +114,9 @@ void visit_options(C& c, Visitor& v) {
   sample(&SampleArguments::full_validation);
   v("skip-train", c.skip_train, kNothing, "only evaluate");
   v("iterations-to-skip", c.iterations_to_skip, kGoesOn,
-    "as in Megatron, by the iterations done before: after N of them the next one consumes its samples and "
-    "trains nothing");
+    "numbers of iterations, as in the log, that consume their samples and train nothing");
   v("skip-train-iteration-range", c.skip_train_iteration_range, kGoesOn,
-    "FIRST-LAST ...: the same by the numbers in the log");
+    "FIRST-LAST ...: the same in ranges");
   v("eval-global-batch-size", c.eval_global_batch_size, kNothing,
     "evaluations take the last size of --global-batch-size; no other one is accepted here");
 

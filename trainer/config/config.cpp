@@ -95,13 +95,11 @@ LengthCurriculum Config::length_curriculum() const {
 
 std::vector<StepRange> Config::untrained_steps() const {
   std::vector<StepRange> ranges;
-  for (const int64_t done : iterations_to_skip) {
-    if (done < 0 || done == INT64_MAX)
-      throw std::invalid_argument(fmt::format(
-          "--iterations-to-skip {}: give numbers of iterations that are done before the step, 0 or "
-          "more",
-          done));
-    ranges.push_back({done + 1, done + 1});
+  for (const int64_t iteration : iterations_to_skip) {
+    if (iteration < 1)
+      throw std::invalid_argument(
+          fmt::format("--iterations-to-skip {}: give numbers of iterations, from 1 on", iteration));
+    ranges.push_back({iteration, iteration});
   }
   for (const std::string& text : skip_train_iteration_range) {
     const size_t dash = text.find('-');

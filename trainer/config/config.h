@@ -56,7 +56,7 @@ struct Config : SampleArguments {
   std::optional<int64_t> train_tokens, exit_interval;
   std::optional<double> exit_duration_in_mins;
   bool exit_on_missing_checkpoint = false, skip_train = false;
-  std::vector<int64_t> iterations_to_skip;              // Megatron counts those before the step
+  std::vector<int64_t> iterations_to_skip;              // as the log counts them, from 1 on
   std::vector<std::string> skip_train_iteration_range;  // "FIRST-LAST" ...
   std::optional<int64_t> train_epochs;  // of the training set; train_samples follows from it
   std::optional<int64_t> eval_global_batch_size;     // Megatron's; it is the global batch size here
