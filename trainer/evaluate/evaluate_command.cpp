@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
+#include <system_error>
 
 #include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/storage/file_io.h"
@@ -86,6 +88,7 @@ class EvaluateCommand final : public Command {
   }
 
   int run(const OptionSet&) override {
+    if (!output_.empty()) check_output();
     const auto model = open_stored_model(model_.load);
     longest_ = longest_of(model->shape());
     if (!task_files_.empty()) {
@@ -97,6 +100,13 @@ class EvaluateCommand final : public Command {
   }
 
  private:
+  // Throws std::system_error for an output that cannot be written, before the work.
+  void check_output() const {
+    if (std::filesystem::is_directory(output_))
+      throw std::system_error(std::make_error_code(std::errc::is_a_directory), output_);
+    remove_file(OutputFile::create_part(output_).path());
+  }
+
   int64_t longest_of(const ModelShape& shape) const {
     const int64_t longest = seq_length_.value_or(shape.max_positions);
     if (shape.has_position_table && longest > shape.max_positions) {
@@ -222,7 +232,7 @@ class EvaluateCommand final : public Command {
       line["log_likelihoods"].push_back(score.log_likelihood);
       line["is_greedy"].push_back(score.is_greedy);
     }
-    return line.dump() + "\n";
+    return line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
   }
 
   void report_task(const Task& task, const TaskResult& result) const {

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "kernels/recording_backend.h"
+#include "trainer/data/document_bounds.h"
 
 namespace weft {
 
@@ -42,6 +43,9 @@ Scorer::Scorer(Backend& backend, const ModelShape& shape)
   add("tokens", &tokens_);
   add("targets", &targets_);
   add("most likely tokens", &most_likely_);
+  if (shape.needs_document_bounds())
+    model_.plan().add(MemoryClass::kBatch, "document bounds", &document_bounds_, DType::kInt32,
+                      {shape.micro_batch_size, shape.seq_length, 2});
   model_.plan().add(MemoryClass::kBatch, "loss", &loss_, DType::kFloat32, {1});
 }
 
@@ -55,9 +59,11 @@ Scorer::Scorer(Backend& backend, StoredModel& stored, DType dtype, int64_t longe
   MicroBatch batch;
   batch.tokens = planned.tokens_;
   batch.targets = planned.targets_;
+  batch.document_bounds = planned.document_bounds_;
   planned.model_->forward(batch, /*training=*/false);
   planned.model_->loss(planned.loss_, batch, {.most_likely = planned.most_likely_});
   allocate(backend.workspace_bytes(recorder.operations()));
+  end_of_document_ = static_cast<int32_t>(stored.vocabulary().end_of_document);
   model_.load(stored);
 }
 
@@ -104,6 +110,15 @@ void Scorer::score_batch(std::span<const ScoreRequest* const> batch,
   MicroBatch micro_batch;
   micro_batch.tokens = view(tokens_, {B, T});
   micro_batch.targets = view(targets_, {B, T});
+  std::vector<int32_t> bounds;  // The copies from the host are over when the losses have come.
+  if (document_bounds_) {
+    bounds.resize(2 * tokens.size());
+    for (int64_t row = 0; row < B; ++row)
+      find_bounds_by_tokens(&tokens[static_cast<size_t>(row * T)], T, end_of_document_,
+                            &bounds[static_cast<size_t>(2 * row * T)]);
+    micro_batch.document_bounds = view(document_bounds_, {B, T, 2});
+    backend_.copy(document_bounds_.data(), bounds.data(), 2 * B * T * 4, Stream::kCompute);
+  }
   model_->forward(micro_batch, /*training=*/false);
   model_->loss(loss_, micro_batch, {.most_likely = view(most_likely_, {B * T})});
   const auto losses = to_host<float>(backend_, model_->token_losses(), B * T);

@@ -1,4 +1,5 @@
-// The log-likelihoods of tokens after others, batch by batch.
+// The log-likelihoods of tokens after others, batch by batch. A model whose run kept documents
+// apart by their end-of-document tokens (--reset-attention-mask, --reset-position-ids) does so here.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +42,9 @@ class Scorer {
 
   Backend& backend_;
   InferenceModel model_;
+  int32_t end_of_document_ = -1;
   Tensor tokens_, targets_, most_likely_;  // (B,T) int32
+  Tensor document_bounds_;                 // (B,T,2) int32; empty where the shape needs none
   Tensor loss_;                            // (1) fp32
 };
 

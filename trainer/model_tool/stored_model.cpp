@@ -1,6 +1,7 @@
 #include "trainer/model_tool/stored_model.h"
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "indexed_dataset/base/terminal/messages.h"
@@ -16,10 +17,24 @@ namespace fs = std::filesystem;
 
 namespace {
 
+// Returns the shape of a checkpoint's model, with what its run did at the ends of documents.
+ModelShape shape_of_run(const CheckpointInfo& info) {
+  ModelShape shape = shape_from(info.architecture);
+  const auto arguments =
+      nlohmann::json::parse(info.arguments_json, nullptr, /*allow_exceptions=*/false);
+  const auto is_given = [&](const char* name) {
+    return arguments.contains(name) && arguments.at(name) == true;
+  };
+  const bool both = is_given("dataloader_inter_document_masking");
+  shape.restarts_positions = both || is_given("reset_position_ids");
+  shape.masks_other_documents = both || is_given("reset_attention_mask");
+  return shape;
+}
+
 class StoredCheckpoint final : public StoredModel {
  public:
   StoredCheckpoint(const fs::path& folder, int64_t iteration)
-      : reader_(folder, iteration), shape_(shape_from(reader_.info().architecture)) {}
+      : reader_(folder, iteration), shape_(shape_of_run(reader_.info())) {}
   const ModelShape& shape() const override { return shape_; }
   const RunVocabulary& vocabulary() const override { return reader_.info().data.vocabulary; }
   void read(const Parameter& parameter, DType type, char* to) override {

@@ -12,7 +12,8 @@ namespace weft {
 class StoredModel {
  public:
   virtual ~StoredModel() = default;
-  // The sizes of the model; micro-batch, sequence length, dropout and type are not part of them.
+  // The sizes of the model, and whether its run kept documents apart; micro-batch, sequence length,
+  // dropout and type are not part of them.
   virtual const ModelShape& shape() const = 0;
   virtual const RunVocabulary& vocabulary() const = 0;
   // Writes the elements of a whole parameter to `to`, as fp32, bf16 or fp16; padding rows are left

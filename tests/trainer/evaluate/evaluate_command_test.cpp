@@ -1,7 +1,9 @@
 // Runs weft-model evaluate as a user does, on a checkpoint of weft-train.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "indexed_dataset/base/process/exit_code.h"
 #include "tests/trainer/generate/byte_tokenizer.h"
@@ -72,6 +74,47 @@ TEST_F(EvaluateCommand, TellsTheLossOfTextAndOfTheDataset) {
                               HasSubstr("tokens in windows of 16, stride 16)")));
 }
 
+// The validation set is one sample, whose first token ends a document as the prefix does: both
+// predict the same tokens.
+TEST_F(EvaluateCommand, KeepsDocumentsApartAsTheRunDid) {
+  constexpr uint16_t E = 63;
+  const std::vector<uint16_t> sample = {E, 7, 9, 11, 13, E, 3, 4, 5, E, 20, 25, 30, 35, 40, 45, 50};
+  const auto write_dataset = [&](const char* name, size_t first) {
+    DatasetWriter writer(folder_ / name, TokenType::kUInt16);
+    const auto tokens = std::span(sample).subspan(first);
+    const auto length = static_cast<int32_t>(tokens.size());
+    writer.append_documents(std::as_bytes(tokens), {&length, 1});
+    writer.finish();
+    return (folder_ / name).string();
+  };
+  const std::string valid = write_dataset("valid", 0), text = write_dataset("text", 1);
+  std::vector<double> losses;
+  for (const Arguments& flags :
+       {Arguments{}, Arguments{"--reset-position-ids"}, Arguments{"--reset-attention-mask"},
+        Arguments{"--reset-position-ids", "--reset-attention-mask"}}) {
+    std::filesystem::remove_all(folder_ / "run");
+    Arguments all = with(arguments("run", 20), {"--train-data-path", prefix_, "--valid-data-path",
+                                                valid, "--full-validation"});
+    for (const char* flag : {"--data-path", "--split"}) {
+      const auto found = std::find(all.begin(), all.end(), flag);
+      all.erase(found, found + 2);
+    }
+    for (const char* flag : {"--micro-batch-size", "--global-batch-size"})
+      *(std::find(all.begin(), all.end(), flag) + 1) = "1";
+    *(std::find(all.begin(), all.end(), "--vocab-size") + 1) = std::to_string(kByteTokens);
+    all = with(all, {"--eod-token-id", std::to_string(E)});
+    ASSERT_EQ(run(with(all, flags)), 0) << output();
+    const std::string log = output();
+    const size_t at = log.rfind("lm loss value: ");
+    ASSERT_NE(at, std::string::npos) << log;
+    const double expected = std::stod(log.substr(at + std::strlen("lm loss value: ")));
+    EXPECT_NEAR(result({"--data-path", text}).at("loss"), expected, 2e-5 * expected) << log;
+    losses.push_back(expected);
+  }
+  std::ranges::sort(losses);
+  EXPECT_EQ(std::ranges::adjacent_find(losses), losses.end()) << "the flags change nothing";
+}
+
 TEST_F(EvaluateCommand, JudgesEndings) {
   const std::string task =
       write("steps.jsonl",
@@ -93,6 +136,11 @@ TEST_F(EvaluateCommand, JudgesEndings) {
   }
   EXPECT_EQ(number, 3);
   EXPECT_EQ(result({"--tasks", task, "--limit", "2"}).at("examples"), 2);
+  // A name need not be UTF-8.
+  EXPECT_EQ(result({"--tasks", write("st\xff.jsonl", read_file(task)), "--output",
+                    (folder_ / "scores").string()})
+                .at("task"),
+            "st\ufffd");
   EXPECT_EQ(evaluate({"--tasks", task}), ExitCode::kDone);
   EXPECT_THAT(output(), HasSubstr("steps: accuracy 1.0000 +- 0.0000, normalised by length 1.0000"));
 }
@@ -107,6 +155,11 @@ TEST_F(EvaluateCommand, WhatCannotWorkIsToldWithItsReason) {
   EXPECT_EQ(evaluate({"--text", write("t", "abc"), "--seq-length", "17"}), ExitCode::kUsage);
   EXPECT_THAT(output(), HasSubstr("--seq-length 17: the model has positions for 16"));
   EXPECT_EQ(evaluate({"--text", (folder_ / "absent").string()}), ExitCode::kIo);
+  // An output that cannot be written is told before anything is read.
+  for (const char* name : {"absent/scores", "run"}) {
+    EXPECT_EQ(evaluate({"--tasks", "no", "--output", (folder_ / name).string()}), ExitCode::kIo);
+    EXPECT_THAT(output(), AllOf(HasSubstr(name), testing::Not(HasSubstr("no: "))));
+  }
   EXPECT_EQ(evaluate({"--text", write("bytes.txt", "ab\xff")}), ExitCode::kBadInput);
   EXPECT_THAT(output(), HasSubstr("bytes.txt: byte 2 is no UTF-8"));
   EXPECT_EQ(evaluate({"--text", write("nothing", "")}), ExitCode::kBadInput);
