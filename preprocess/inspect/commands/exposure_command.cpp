@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "indexed_dataset/base/terminal/messages.h"
+#include "indexed_dataset/base/terminal/terminal_text.h"
 #include "indexed_dataset/format/sidecars/documents.h"
 #include "preprocess/inspect/commands/commands.h"
 #include "preprocess/inspect/commands/output.h"
@@ -88,6 +89,7 @@ class InspectExposureCommand final : public Command {
                       "checkpoint this one began",
                       num_before));
     }
+    stretches = trained_of(stretches);
     RunSamples samples(run, print_message);
     if (by_ == By::kDataset) {
       for (const auto& [prefix, exposure] :
@@ -118,6 +120,26 @@ class InspectExposureCommand final : public Command {
   }
 
  private:
+  // Leaves out the iterations that trained nothing, and says how many samples that are.
+  static std::vector<Stretch> trained_of(const std::vector<Stretch>& stretches) {
+    std::vector<Stretch> trained;
+    int64_t num_untrained = 0;
+    for (const Stretch& stretch : stretches) {
+      num_untrained += stretch.last - stretch.first;
+      for (const Stretch& part : trained_parts(stretch)) {
+        num_untrained -= part.last - part.first;
+        trained.push_back(part);
+      }
+    }
+    if (num_untrained > 0) {
+      print_message(
+          fmt::format("{} are left out: their iterations consumed them and trained nothing "
+                      "(--iterations-to-skip, --skip-train-iteration-range)",
+                      counted(num_untrained, "sample")));
+    }
+    return trained;
+  }
+
   // Calls use(document, what was seen of it) for each document that training draws from.
   static void for_each_document(const std::string& prefix, const SequenceExposure& exposure,
                                 const std::function<void(const Seen&)>& use) {

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "indexed_dataset/base/process/parallel_for.h"
+#include "indexed_dataset/run_record/sample_query.h"
 
 namespace weft {
 namespace {
@@ -40,6 +41,29 @@ void add_drawn(const GptDataset& dataset, std::vector<SequenceRange>& drawn) {
 }
 
 }  // namespace
+
+std::vector<Stretch> trained_parts(const Stretch& stretch) {
+  const RunSegment& segment = *stretch.segment;
+  if (segment.untrained_iterations.empty()) return {stretch};
+  const BatchSizePlan plan = batch_sizes_of(segment.order);
+  const auto end_of = [&](int64_t iteration, int64_t least) {
+    const int64_t num_iterations = std::max<int64_t>(0, iteration - segment.resumed.iteration);
+    const auto end = plan.consumed_after(num_iterations, segment.resumed.samples);
+    return std::clamp(end.value_or(stretch.last), least, stretch.last);
+  };
+  std::vector<Stretch> parts;
+  Stretch part = stretch;
+  const auto add_until = [&](int64_t end) {
+    part.last = end;
+    if (part.first < part.last) parts.push_back(part);
+  };
+  for (const auto& [first, last] : segment.untrained_iterations) {
+    add_until(end_of(first - 1, part.first));
+    part.first = end_of(last, part.first);
+  }
+  add_until(stretch.last);
+  return parts;
+}
 
 std::map<std::string, DatasetExposure> exposure_of_datasets(RunSamples& samples,
                                                             const std::vector<Stretch>& stretches,

@@ -14,6 +14,10 @@
 
 namespace weft {
 
+// Returns the parts of a stretch of training whose iterations trained: all but those of
+// --iterations-to-skip and --skip-train-iteration-range.
+std::vector<Stretch> trained_parts(const Stretch& stretch);
+
 struct DatasetExposure {
   int64_t num_samples = 0, num_tokens = 0;
   int64_t num_masked_tokens = 0;     // of these, those without loss (--unsee)

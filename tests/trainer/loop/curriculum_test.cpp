@@ -69,9 +69,12 @@ TEST_F(Curriculum, GoesTogetherWithARampUp) {
   for (const std::string mode : {"truncate", "reshape"}) {
     const auto ramp = [&](const std::string& name, const Arguments& more) {
       Arguments all = arguments(name, 1, growing(mode, {"--rampup-batch-size", "2", "2", "24"}));
-      for (size_t i = 0; i < all.size(); ++i) {
-        if (all[i] == "--train-iters") all[i] = "--train-samples", all[i + 1] = "90";
-        if (all[i] == "--lr-warmup-iters") all[i] = "--lr-warmup-samples", all[i + 1] = "5";
+      for (const auto& [flag, in_samples, value] :
+           {std::array<std::string, 3>{"--train-iters", "--train-samples", "90"},
+            {"--lr-warmup-iters", "--lr-warmup-samples", "5"}}) {
+        const auto found = std::find(all.begin(), all.end(), flag);
+        found[0] = in_samples;
+        found[1] = value;
       }
       all.insert(all.end(), more.begin(), more.end());
       return all;
