@@ -70,6 +70,49 @@ TEST(LrSchedule, LinearConstantAndInverseSquareRoot) {
   EXPECT_DOUBLE_EQ(LrSchedule(settings).at(501), 0.2);
 }
 
+// The numbers are those of get_wd() [Megatron-LM core/optimizer_param_scheduler.py], computed by
+// Python for wd_incr_steps 96 and a batch of 8 samples.
+TEST(LrSchedule, WeightDecayGrowsAsMegatrons) {
+  Config config;
+  config.train_iters = 12;
+  config.lr_decay_iters = 5;  // The weight decay grows to the end of the run.
+  config.global_batch_size = 8;
+  config.start_weight_decay = 0.01;
+  config.end_weight_decay = 0.1;
+  const std::vector<double> linear = {0.01, 0.0175, 0.025, 0.0325, 0.04, 0.0475, 0.055, 0.0625,
+                                      0.07, 0.0775, 0.085, 0.0925, 0.1,  0.1,    0.1};
+  const std::vector<double> cosine = {0.01,
+                                      0.011533337816991932,
+                                      0.01602885682970026,
+                                      0.023180194846605363,
+                                      0.0325,
+                                      0.04335314297038659,
+                                      0.055,
+                                      0.06664685702961345,
+                                      0.0775,
+                                      0.08681980515339464,
+                                      0.09397114317029975,
+                                      0.09846666218300808,
+                                      0.1,
+                                      0.1,
+                                      0.1};
+  for (const auto& [style, expected] : {std::pair(WeightDecayStyle::kLinear, linear),
+                                        std::pair(WeightDecayStyle::kCosine, cosine)}) {
+    config.weight_decay_incr_style = style;
+    LrSchedule schedule(lr_settings(config));
+    for (const double weight_decay : expected) {
+      EXPECT_NEAR(schedule.current_weight_decay(), weight_decay, 1e-16);
+      schedule.advance(8);
+    }
+  }
+  config.weight_decay_incr_style = WeightDecayStyle::kConstant;
+  config.start_weight_decay = config.end_weight_decay;
+  LrSchedule constant(lr_settings(config));
+  EXPECT_EQ(constant.current_weight_decay(), 0.1);
+  constant.advance(200);
+  EXPECT_EQ(constant.current_weight_decay(), 0.1);
+}
+
 TEST(LrSchedule, WithoutWarmupStartsAtThePeak) {
   EXPECT_DOUBLE_EQ(LrSchedule({.max_lr = 3.0, .decay_steps = 10}).at(0), 3.0);
 }

@@ -70,6 +70,26 @@ TEST_F(Log, ElapsedTimeLiesBetweenTheEndsOfStepsOnTheDevice) {
   EXPECT_THAT(text_of(4, 2390, 2392), HasSubstr("elapsed time per iteration (ms): 2392.0 |"));
 }
 
+TEST_F(Log, ALineOfProgressFollowsTheLineOfAnInterval) {
+  EXPECT_THAT(text_of(1, 1, 1), testing::Not(HasSubstr(" left | ")));
+  const auto log_every = [&](int seconds) {
+    log_.emplace(RunLog::Options{.config = config_,
+                                 .shape = {},
+                                 .device = "CPU",
+                                 .last_token = 1000,
+                                 .progress_interval = std::chrono::seconds(seconds),
+                                 .run_id = ""},
+                 out_);
+  };
+  log_every(3600);
+  EXPECT_THAT(text_of(1, 1, 1), testing::Not(HasSubstr(" left | ")));
+  log_every(0);
+  config_.log_interval = 2;
+  text_of(1, 1, 1);  // The first step of a process is logged whatever the interval.
+  EXPECT_THAT(text_of(2, 1, 1), HasSubstr("\n > 0.0 % | "));
+  EXPECT_THAT(text_of(3, 1, 1), testing::Not(HasSubstr(" left | ")));
+}
+
 // Megatron-DeepSpeed's TFLOPs count what is recomputed, Megatron-LM's throughput does not.
 TEST_F(Log, ThroughputCountsRecomputationAsEachMegatronDoes) {
   config_.log_throughput = true;
