@@ -57,7 +57,7 @@ __device__ int largest_logit(const T* logits, int num_tokens) {
   __shared__ unsigned long long best_of_block;
   if (threadIdx.x == 0) best_of_block = 0;
   __syncthreads();
-  // Of equal logits the first token has the largest number.
+  // The first of several tokens with equal logits has the largest number.
   unsigned long long best = 0;
   for (int v = threadIdx.x; v < num_tokens; v += kSampleThreads) {
     const unsigned long long number =

@@ -20,7 +20,7 @@ class MegatronTests : public Training {
     Training::SetUp();
     // A vocabulary that a run without --vocab-file finds, too.
     nlohmann::json vocabulary;
-    for (int i = 0; i < 63; ++i) vocabulary["t" + std::to_string(i)] = i;
+    for (int i = 0; i < 63; ++i) vocabulary[std::string("t").append(std::to_string(i))] = i;
     vocabulary["<|endoftext|>"] = 63;
     write_file_atomically(folder_ / "vocab.json", vocabulary.dump());
     write_file_atomically(folder_ / "merges.txt", "#version: 0.2\n");
@@ -90,7 +90,7 @@ class MegatronTests : public Training {
   }
 };
 
-// What those that do not start ask for is named, and no flag of them is unknown.
+// The others are refused with the names of what they ask for. None of their flags is unknown.
 TEST_F(MegatronTests, MostOfThemStartAndTheOthersAreToldWhatIsMissing) {
   const auto all = configurations();
   ASSERT_EQ(all.size(), 167U);
