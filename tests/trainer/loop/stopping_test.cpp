@@ -64,6 +64,42 @@ TEST_F(Training, FinishesItsStepAndSavesOnSignals) {
   }
 }
 
+// A layer of step 2 is held up until the answer has come.
+TEST_F(Training, ASignalIsAnsweredWhileTheStepRuns) {
+  const auto answer_to = [&](int signal_number, const Arguments& all) {
+    const std::string gate = folder_ / ("go" + std::to_string(signal_number));
+    setenv("WEFT_CRASH_AT", ("layer_forward:28:" + gate).c_str(), 1);
+    const pid_t child = start(all);
+    unsetenv("WEFT_CRASH_AT");
+    const auto has_ended = [child] {
+      siginfo_t info{};
+      return waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+             info.si_pid == child;
+    };
+    while (!std::filesystem::exists(gate + ".waiting") && !has_ended()) usleep(1000);
+    kill(child, signal_number);
+    while (output().find("ends it at once, unsaved\n") == std::string::npos && !has_ended())
+      usleep(1000);
+    std::ofstream(gate).close();
+    EXPECT_EQ(wait(child), 10) << output();
+    return output();
+  };
+  EXPECT_THAT(
+      answer_to(SIGTERM, arguments("run")),
+      HasSubstr("SIGTERM: iteration 2 is finished first (about 0 s), then the state is saved "
+                "and the program ends; the same signal more than 5 s later ends it at once, "
+                "unsaved\n"));
+  EXPECT_EQ(tracker("run"), "2");
+  Arguments unsaved = arguments("none");
+  for (const char* flag : {"--save", "--save-interval"}) {
+    const auto found = std::find(unsaved.begin(), unsaved.end(), flag);
+    unsaved.erase(found, found + 2);
+  }
+  EXPECT_THAT(answer_to(SIGINT, unsaved),
+              HasSubstr("SIGINT: iteration 2 is finished first (about 0 s), then the program ends; "
+                        "without --save the state is lost; once more ends it at once, unsaved\n"));
+}
+
 TEST_F(Training, ASignalThatComesAgainMuchLaterEndsARunThatHangs) {
   setenv("WEFT_CRASH_AT", ("file_mapped:1:" + (folder_ / "go").string()).c_str(), 1);
   const pid_t child = start(arguments("run"));
