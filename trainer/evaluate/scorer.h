@@ -1,5 +1,6 @@
 // The log-likelihoods of tokens after others, batch by batch. A model whose run kept documents
-// apart by their end-of-document tokens (--reset-attention-mask, --reset-position-ids) does so here.
+// apart by their end-of-document tokens (--reset-attention-mask, --reset-position-ids) does so
+// here.
 #pragma once
 
 #include <cstdint>
