@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/process/standard_streams.h"
 #include "indexed_dataset/base/process/stop_signal.h"
 #include "indexed_dataset/base/process/test_hooks.h"
@@ -93,7 +94,7 @@ weft::ExitCode run(weft::ParsedArguments& parsed, weft::HostGroup& ranks,
     try {
       weft::resolve_train_epochs(config);
       if (parsed.mock_data && !config.dry_run) weft::make_mock_data(config);
-    } catch (const std::invalid_argument& error) {
+    } catch (const weft::UsageError& error) {
       parsed.problems.emplace_back(error.what());
     }
   }

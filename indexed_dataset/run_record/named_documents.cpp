@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <functional>
 #include <set>
-#include <stdexcept>
 #include <utility>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/terminal/option_set.h"
 
 namespace weft {
@@ -37,7 +37,7 @@ std::vector<int64_t> find_ascending(const SourceMap& sources, const Place& place
   return documents;
 }
 
-[[noreturn]] void refuse(const std::string& why) { throw std::invalid_argument(why); }
+[[noreturn]] void refuse(const std::string& why) { throw UsageError(why); }
 
 }  // namespace
 
@@ -46,10 +46,9 @@ SourceLine parse_source_line(const std::string& text) {
   const auto offset_bytes =
       colon == std::string::npos ? std::nullopt : parse_int64(text.substr(colon + 1));
   if (!offset_bytes || *offset_bytes < 0 || colon == 0) {
-    throw std::invalid_argument(
-        "--source " + text +
-        ": give FILE:OFFSET, a file of the corpus and the byte where a line "
-        "begins in it (decompressed)");
+    throw UsageError("--source " + text +
+                     ": give FILE:OFFSET, a file of the corpus and the byte where a line "
+                     "begins in it (decompressed)");
   }
   return {text.substr(0, colon), *offset_bytes};
 }
@@ -69,8 +68,8 @@ std::vector<uint32_t> inputs_named(const SourceMap& sources, const std::string& 
   std::set<std::string> names;
   for (const uint32_t i : found) names.insert(inputs[i]);
   if (names.size() > 1) {
-    throw std::invalid_argument(file + " may mean " + *names.begin() + " or " + *names.rbegin() +
-                                ": give more of its path");
+    throw UsageError(file + " may mean " + *names.begin() + " or " + *names.rbegin() +
+                     ": give more of its path");
   }
   return found;
 }

@@ -33,11 +33,11 @@ struct SourceLine {
   std::string file;
   int64_t offset_bytes = 0;
 };
-// Throws std::invalid_argument for anything else.
+// Throws UsageError for anything else.
 SourceLine parse_source_line(const std::string& text);
 
 // Returns the inputs of a source map that `file` means: those of this name; else those whose names
-// end with it, behind a slash. Throws std::invalid_argument if these have several names.
+// end with it, behind a slash. Throws UsageError if these have several names.
 std::vector<uint32_t> inputs_named(const SourceMap& sources, const std::string& file);
 
 // Returns the documents whose lines begin at this byte of one of the inputs. `nearest` gets words
@@ -49,7 +49,7 @@ struct NamedDocument {
   int64_t dataset_idx = 0, document_idx = 0;  // the former in names()
 };
 
-// All functions throw std::invalid_argument for what the run does not have, and what DatasetReader
+// All functions throw UsageError for what the run does not have, and what DatasetReader
 // and SourceMap throw.
 class NamedDocuments {
  public:

@@ -7,6 +7,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/process/parse_json.h"
 #include "indexed_dataset/base/storage/whole_files.h"
 #include "indexed_dataset/order/batches/batch_size_problems.h"
@@ -178,7 +179,7 @@ std::string OrderOptions::tokenizer_text() const {
   } catch (const std::runtime_error& error) {
     problem = error.what();
   }
-  throw std::invalid_argument(
+  throw UsageError(
       "--dataset-description " + dataset_description_ +
       ": it is no description of a dataset with a tokenizer (" + problem +
       "); give a ...-GPTDataset-train-description.txt of Megatron-Core's --data-cache-path");
@@ -190,8 +191,8 @@ double OrderOptions::surplus() const {
       std::from_chars(surplus_.data(), surplus_.data() + surplus_.size(), value);
   if (error != std::errc() || end != surplus_.data() + surplus_.size() || !(value >= 0) ||
       !std::isfinite(value)) {
-    throw std::invalid_argument("--mid-level-dataset-surplus " + surplus_ +
-                                ": it must be a number, 0 or more");
+    throw UsageError("--mid-level-dataset-surplus " + surplus_ +
+                     ": it must be a number, 0 or more");
   }
   return value;
 }

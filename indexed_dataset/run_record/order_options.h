@@ -21,7 +21,7 @@ class OrderOptions {
   void validate(OptionSet& options, bool needs_batch) const;
   // Notes values that are wrong by themselves, also where something else tells the rest.
   void validate_values(OptionSet& options) const;
-  // The order that they say. Throws std::invalid_argument in words of the options, and
+  // The order that they say. Throws UsageError in words of the options, and
   // std::system_error for files that cannot be read.
   SampleOrder resolved() const;
 

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/run_record/sample_query.h"
 
 namespace weft {
@@ -46,7 +47,7 @@ Stretch validation_of(const RunSegment& segment, int64_t num_before, int64_t ite
       __builtin_mul_overflow(num_before, samples, &stretch.first) ||
       __builtin_add_overflow(stretch.first, segment.resumed_valid_samples, &stretch.first) ||
       __builtin_add_overflow(stretch.first, samples, &stretch.last))
-    throw std::invalid_argument("the samples of an evaluation do not fit 64 bits");
+    throw UsageError("the samples of an evaluation do not fit 64 bits");
   return stretch;
 }
 
@@ -106,8 +107,7 @@ int64_t RunTimeline::consumed_at(const RunSegment& segment, int64_t iteration) c
   const std::optional<int64_t> consumed = plan_of(segment).consumed_after(
       iteration - segment.resumed.iteration, segment.resumed.samples);
   if (consumed) return *consumed;
-  throw std::invalid_argument(
-      fmt::format("--iteration {}: its samples do not fit 64 bits", iteration));
+  throw UsageError(fmt::format("--iteration {}: its samples do not fit 64 bits", iteration));
 }
 
 int64_t RunTimeline::end_of(size_t segment_idx) const {
@@ -255,7 +255,7 @@ void RunTimeline::check_step(const LoggedStep& step) const {
     const Stretch taken = of_iteration(step.iteration);
     if (taken.first == step.first_sample() && taken.last == step.consumed_samples) return;
     refuse(fmt::format("samples {} to {}", taken.first, taken.last));
-  } catch (const std::invalid_argument& error) {
+  } catch (const UsageError& error) {
     refuse(error.what());
   }
 }

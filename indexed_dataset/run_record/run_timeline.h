@@ -28,7 +28,7 @@ struct Stretch {
 };
 
 // All functions throw std::runtime_error where the run's folder does not tell, as the run began
-// there from another run's checkpoint or does not tell its batch size, and std::invalid_argument
+// there from another run's checkpoint or does not tell its batch size, and UsageError
 // for samples that do not fit 64 bits.
 class RunTimeline {
  public:

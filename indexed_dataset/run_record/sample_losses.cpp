@@ -67,10 +67,10 @@ SampleLossWriter::SampleLossWriter(const std::filesystem::path& path, int64_t co
 void SampleLossWriter::add(int64_t iteration, int64_t first_sample, std::span<const float> losses) {
   if (first_sample < first_sample_ || iteration < 1 ||
       iteration > std::numeric_limits<uint32_t>::max()) {
-    throw std::invalid_argument(
-        file_.path().string() + ": it cannot hold sample " + std::to_string(first_sample) +
-        " of iteration " + std::to_string(iteration) + "; its first sample is " +
-        std::to_string(first_sample_) + ", and iterations count from 1 to 2^32 - 1");
+    throw UsageError(file_.path().string() + ": it cannot hold sample " +
+                     std::to_string(first_sample) + " of iteration " + std::to_string(iteration) +
+                     "; its first sample is " + std::to_string(first_sample_) +
+                     ", and iterations count from 1 to 2^32 - 1");
   }
   records_.resize(losses.size() * kRecordBytes);
   std::byte* record = records_.data();

@@ -37,7 +37,7 @@ class SampleLossWriter {
   // later, or is none of these, is started anew. Throws std::system_error.
   SampleLossWriter(const std::filesystem::path& path, int64_t consumed_samples);
   // The losses of an iteration, whose first sample is number `first_sample`. Throws
-  // std::system_error, and std::invalid_argument for a sample before the file's first one.
+  // std::system_error, and UsageError for a sample before the file's first one.
   void add(int64_t iteration, int64_t first_sample, std::span<const float> losses);
   // The number of samples whose records were dropped when the file was opened.
   int64_t num_dropped_samples() const { return num_dropped_samples_; }

@@ -7,6 +7,8 @@
 #include <system_error>
 #include <utility>
 
+#include "indexed_dataset/base/process/exit_code.h"
+
 namespace weft {
 namespace {
 
@@ -157,12 +159,10 @@ const Blend& find_group(const SplitBlends& blends, Split split, const std::strin
     names += (names.empty() ? "" : ", ") + (group.name.empty() ? "one without a name" : group.name);
   }
   const std::string split_text(split_name(split));
-  if (groups.empty()) throw std::invalid_argument("the run names no dataset for " + split_text);
+  if (groups.empty()) throw UsageError("the run names no dataset for " + split_text);
   if (name.empty())
-    throw std::invalid_argument(split_text +
-                                " has several groups; give one with --group: " + names);
-  throw std::invalid_argument("--group " + name + ": " + split_text +
-                              " has no group of this name: " + names);
+    throw UsageError(split_text + " has several groups; give one with --group: " + names);
+  throw UsageError("--group " + name + ": " + split_text + " has no group of this name: " + names);
 }
 
 namespace {

@@ -23,7 +23,7 @@ DatasetTargetSizes target_sizes_of(const SampleOrder& order, int64_t eval_iters)
 // Returns the most samples of `split` that the run takes.
 int64_t num_asked_samples(const SampleOrder& order, Split split);
 
-// Returns the group of this name; "" is the only one that there is. Throws std::invalid_argument
+// Returns the group of this name; "" is the only one that there is. Throws UsageError
 // that names all groups if there is none, or if "" could be several.
 const Blend& find_group(const SplitBlends& blends, Split split, const std::string& name);
 

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/process/json_integer.h"
 #include "indexed_dataset/base/process/parse_json.h"
 #include "indexed_dataset/base/storage/file_io.h"
@@ -23,7 +24,7 @@ namespace {
 
 using SortedJson = nlohmann::json;
 
-[[noreturn]] void refuse_documents(const std::string& why) { throw std::invalid_argument(why); }
+[[noreturn]] void refuse_documents(const std::string& why) { throw UsageError(why); }
 
 void add_object(const SortedJson& object, const SortedJson& dataset, NamedDocuments& documents) {
   const NamedDocument document =
@@ -80,7 +81,7 @@ std::optional<NumberedName> find_number_behind(std::string_view line, const char
 }
 
 // Adds the documents that a line names; blank lines and comments name none. Throws as
-// NamedDocuments, and std::invalid_argument for any other line, and for an object whose document
+// NamedDocuments, and UsageError for any other line, and for an object whose document
 // came from another line of the corpus than it says: then the number is of another dataset.
 void add_documents_of_line(std::string_view line, NamedDocuments& documents) {
   line = trimmed(line);
@@ -134,7 +135,7 @@ UnseenDocuments::UnseenDocuments(const std::filesystem::path& file,
     ++line_number;
     try {
       add_documents_of_line(line, named);
-    } catch (const std::invalid_argument& error) {
+    } catch (const UsageError& error) {
       throw std::runtime_error(fmt::format("{}, line {}: {}: {}", file.string(), line_number,
                                            line.substr(0, 200), error.what()));
     }
@@ -150,7 +151,7 @@ UnseenDocuments::UnseenDocuments(const std::filesystem::path& file,
     num_documents_ += std::ssize(documents);
   }
   if (num_documents_ == 0)
-    throw std::invalid_argument(fmt::format("--unsee {}: it names no document", file.string()));
+    throw UsageError(fmt::format("--unsee {}: it names no document", file.string()));
 }
 
 const UnseenSequences* UnseenDocuments::find(const std::string& prefix) const {

@@ -42,7 +42,7 @@ class UnseenDocuments {
  public:
   // Reads the file for a run with these datasets, whose relative names begin in `directory`. Throws
   // std::runtime_error, which names file and line, for a line that names no document of them, or
-  // several datasets' documents with one name; std::invalid_argument for a file that names none;
+  // several datasets' documents with one name; UsageError for a file that names none;
   // std::system_error if the file cannot be read; and what DatasetReader and SourceMap throw.
   UnseenDocuments(const std::filesystem::path& file, const std::vector<std::string>& prefixes,
                   const std::filesystem::path& directory);

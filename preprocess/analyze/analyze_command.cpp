@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/process/stop_signal.h"
 #include "indexed_dataset/base/storage/lock_file.h"
 #include "indexed_dataset/base/terminal/messages.h"
@@ -148,7 +149,7 @@ class AnalyzeCommand final : public Command {
 
   void read_document_scores(const BlendedDataset& samples, MetricRequest& request) {
     if (std::ssize(document_scores_) != samples.num_datasets())
-      throw std::invalid_argument(fmt::format(
+      throw UsageError(fmt::format(
           "--document-scores names {}, and there are {}: give one for each, in their order",
           counted(std::ssize(document_scores_), "file"),
           counted(samples.num_datasets(), "dataset")));
@@ -180,8 +181,8 @@ class AnalyzeCommand final : public Command {
       throw;
     } catch (const std::runtime_error& error) {
       if (overwrite_) return false;
-      throw std::invalid_argument(std::string(error.what()) +
-                                  "; or give --overwrite to replace it, or another --output");
+      throw UsageError(std::string(error.what()) +
+                       "; or give --overwrite to replace it, or another --output");
     }
     const std::optional<std::string> damage = find_damaged_file(output_, *stamp);
     if (damage) print_message(fmt::format("{}: {}, so it is measured anew", metric.name, *damage));

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "preprocess/inspect/text/document_facts.h"
 
 namespace weft {
@@ -165,9 +166,9 @@ std::unique_ptr<SampleMetric> make_sample_metric(const std::string& name,
   if (name == "document_length") return std::make_unique<DocumentLength>();
   if (name == "repeated_tokens") return std::make_unique<RepeatedTokens>();
   if (name == "compressed_size") return std::make_unique<CompressedSize>();
-  throw std::invalid_argument("--metric " + name +
-                              " is none of vocab_rarity, document_length, repeated_tokens, "
-                              "compressed_size");
+  throw UsageError("--metric " + name +
+                   " is none of vocab_rarity, document_length, repeated_tokens, "
+                   "compressed_size");
 }
 
 std::unique_ptr<SampleMetric> make_sample_scores(std::span<const int64_t> scores) {

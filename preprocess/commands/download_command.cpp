@@ -181,8 +181,8 @@ class DownloadCommand final : public Command {
     const std::string name = request.output.string();
     const std::string origin = origin_url_of(request.output);
     if (request.sha256.empty() && !origin.empty() && origin != url_without_secrets(request.url)) {
-      throw std::invalid_argument("'" + name + "' is there already, but comes from " + origin +
-                                  "; give another --output or --output-folder, or --overwrite");
+      throw UsageError("'" + name + "' is there already, but comes from " + origin +
+                       "; give another --output or --output-folder, or --overwrite");
     }
     if (request.sha256.empty()) {
       print_message(name + (origin.empty() ? ": is there already, perhaps from another URL: only "

@@ -44,8 +44,8 @@ constexpr char kWhatToDo[] =
 std::filesystem::path cache_folder() {
   const char* home = std::getenv("HOME");
   if (home == nullptr || *home == '\0') {
-    throw std::invalid_argument(
-        std::string("no vocabulary given, and HOME is not set to look for one") + kWhatToDo);
+    throw UsageError(std::string("no vocabulary given, and HOME is not set to look for one") +
+                     kWhatToDo);
   }
   return std::filesystem::path(home) / ".cache" / "weft" / "gpt2";
 }

@@ -6,6 +6,7 @@
 #include <set>
 #include <thread>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/process/stop_signal.h"
 #include "indexed_dataset/format/sidecars/dataset_manifest.h"
 #include "indexed_dataset/format/sidecars/output_conflicts.h"
@@ -173,7 +174,7 @@ void PreprocessOptions::check_open_files() const {
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
   limit.rlim_cur = std::min(limit.rlim_max, needed);
   if (limit.rlim_cur == needed && ::setrlimit(RLIMIT_NOFILE, &limit) == 0) return;
-  throw std::invalid_argument(fmt::format(
+  throw UsageError(fmt::format(
       "{} keys and {} workers may need {} open files at a time, and only {} are allowed here: raise "
       "that (ulimit -n {}), or give the keys to several runs",
       num_keys, config.num_workers, needed, limit.rlim_max, needed));

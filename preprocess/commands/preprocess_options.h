@@ -34,7 +34,7 @@ struct PreprocessOptions {
   // Sets config.inputs, and notes about them. Throws as find_inputs().
   void find_inputs();
   // Finds what the file system lacks, and what would be lost, before anything is made. Throws
-  // std::system_error, and std::invalid_argument if an output is an input.
+  // std::system_error, and UsageError if an output is an input.
   void check_files() const;
   void check_open_files() const;
   // Says what is allowed but perhaps not meant.

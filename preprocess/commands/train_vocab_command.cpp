@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/process/stop_signal.h"
 #include "indexed_dataset/base/storage/file_io.h"
 #include "indexed_dataset/base/terminal/messages.h"
@@ -78,7 +79,8 @@ class TrainVocabCommand final : public Command {
       throw std::runtime_error(
           "no document in the input, " + bad_lines.summary() +
           (first_bad_line.empty() ? "" : "; the first one: " + first_bad_line));
-    const LearnedVocabulary learned = trainer.train(vocab_size_, min_frequency_);
+    const LearnedVocabulary learned =
+        as_usage([&] { return trainer.train(vocab_size_, min_frequency_); });
     const std::filesystem::path folder = output_;
     make_folder(folder, "--output");
     if (!is_there_already(folder, learned)) {
@@ -92,7 +94,7 @@ class TrainVocabCommand final : public Command {
   }
 
  private:
-  // True if both files have the contents that were learned. Throws std::invalid_argument if one has
+  // True if both files have the contents that were learned. Throws UsageError if one has
   // others and may not be replaced.
   bool is_there_already(const std::filesystem::path& folder,
                         const LearnedVocabulary& learned) const {
@@ -107,7 +109,7 @@ class TrainVocabCommand final : public Command {
       is_there = is_there && is_equal;
     }
     if (!others.empty() && !overwrite_) {
-      throw std::invalid_argument(
+      throw UsageError(
           others +
           ": another vocabulary, datasets made with it could no longer be shown as text; give "
           "--overwrite to replace it, or another --output");

@@ -27,7 +27,7 @@ namespace weft {
 // Reuses its buffers from line to line: one per thread.
 class ExactJsonLine {
  public:
-  // Throws std::invalid_argument for what is no key path (key_path.h) or origin key (origin.h).
+  // Throws UsageError for what is no key path (key_path.h) or origin key (origin.h).
   explicit ExactJsonLine(std::vector<std::string> keys, std::string_view origin_key = kNoOriginKey);
 
   // Parses one line, which must be valid UTF-8. If the outcome is kNone, each_text() then has the

@@ -1,13 +1,14 @@
 #include "preprocess/documents/key_path.h"
 
 #include <algorithm>
-#include <stdexcept>
+
+#include "indexed_dataset/base/process/exit_code.h"
 
 namespace weft {
 
 KeyPath key_path(std::string_view option, std::string_view text) {
   const auto refuse = [option, text](const std::string& why) {
-    throw std::invalid_argument(std::string(option) + ": '" + std::string(text) + "' " + why);
+    throw UsageError(std::string(option) + ": '" + std::string(text) + "' " + why);
   };
   KeyPath keys{""};
   for (size_t i = 0; i < text.size(); ++i) {

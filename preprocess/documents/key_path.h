@@ -12,7 +12,7 @@ namespace weft {
 using KeyPath = std::vector<std::string>;
 
 // The path that `text` means; a dot that is part of a key has a backslash before it, and so has a
-// backslash. Throws std::invalid_argument, whose message begins with `option`, for anything else.
+// backslash. Throws UsageError, whose message begins with `option`, for anything else.
 KeyPath key_path(std::string_view option, std::string_view text);
 
 // The path within the line for one of --json-keys; empty for a key without a dot. A line that has a

@@ -45,7 +45,7 @@ inline constexpr std::string_view kAutoOriginPaths[] = {
 inline constexpr std::string_view kNoOriginKey = "none";
 
 // The paths that --origin-key means: "auto", "none", or a path (key_path.h). Throws
-// std::invalid_argument for anything else.
+// UsageError for anything else.
 std::vector<KeyPath> origin_paths(std::string_view origin_key);
 
 }  // namespace weft

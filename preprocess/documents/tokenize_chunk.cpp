@@ -1,17 +1,17 @@
 #include "preprocess/documents/tokenize_chunk.h"
 
 #include <algorithm>
-#include <stdexcept>
 #include <utility>
+
+#include "indexed_dataset/base/process/exit_code.h"
 
 namespace weft {
 
 TokenType token_type(const TokenizeRules& rules, int64_t vocabulary_size) {
   if (!rules.token_type) return token_type_for_vocabulary(vocabulary_size);
   if (*rules.token_type == TokenType::kUInt16 && vocabulary_size > 65536) {
-    throw std::invalid_argument("--dtype uint16: ids of a vocabulary of " +
-                                std::to_string(vocabulary_size) +
-                                " entries do not fit 16 bits; give auto or int32");
+    throw UsageError("--dtype uint16: ids of a vocabulary of " + std::to_string(vocabulary_size) +
+                     " entries do not fit 16 bits; give auto or int32");
   }
   return *rules.token_type;
 }

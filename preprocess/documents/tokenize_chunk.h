@@ -37,7 +37,7 @@ struct TokenizeRules {
   bool keeps_origins() const { return origin_key != kNoOriginKey; }
 };
 
-// The token type of files under `rules`. Throws std::invalid_argument if the vocabulary's ids do
+// The token type of files under `rules`. Throws UsageError if the vocabulary's ids do
 // not fit the one that the rules want.
 TokenType token_type(const TokenizeRules& rules, int64_t vocabulary_size);
 

@@ -4,10 +4,10 @@
 
 #include <cerrno>
 #include <filesystem>
-#include <stdexcept>
 #include <system_error>
 #include <utility>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/storage/text_file.h"
 #include "indexed_dataset/base/terminal/terminal_text.h"
 #include "indexed_dataset/base/terminal/text_pieces.h"
@@ -37,7 +37,7 @@ std::string read_list(const std::string& list, bool allow_http,
     num_read = source->read(text.data() + num_before, kBlockBytes);
     text.resize(num_before + num_read);
     if (text.size() > kMaxListBytes) {
-      throw std::invalid_argument(
+      throw UsageError(
           fmt::format("--input-list: '{}' has more than {} bytes: is it an input itself (--input)?",
                       input->name(), kMaxListBytes));
     }
@@ -70,13 +70,13 @@ std::vector<std::string> names_of_list(const std::string& list, const GivenInput
     ++line_number;
     if (line.empty() || line.starts_with('#')) continue;
     if (line.starts_with('{') || line.find('\0') != line.npos) {
-      throw std::invalid_argument(fmt::format(
+      throw UsageError(fmt::format(
           "--input-list: line {} of '{}' is no name: {}", line_number, list,
           line.starts_with('{') ? "JSON lines are given by --input" : "it has a zero byte in it"));
     }
     names.push_back(name_in_list(line, place));
   }
-  if (names.empty()) throw std::invalid_argument("--input-list: '" + list + "' names no input");
+  if (names.empty()) throw UsageError("--input-list: '" + list + "' names no input");
   return names;
 }
 
@@ -142,7 +142,7 @@ FoundInputs find_inputs(const GivenInputs& given, const std::atomic<bool>& cance
   }
   for (const std::string& name : found.names) make_input(name, given.allow_http)->check_name();
   if (const std::string problem = problem_of_inputs(found.names); !problem.empty())
-    throw std::invalid_argument(problem);
+    throw UsageError(problem);
   return found;
 }
 

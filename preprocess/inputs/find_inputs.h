@@ -36,7 +36,7 @@ struct FoundInputs {
 std::string problem_of_inputs(const GivenInputs& given);
 
 // Throws std::system_error for a folder without such files and for what cannot be listed;
-// std::invalid_argument for a name that is not allowed, and for what is no list of names; what
+// UsageError for a name that is not allowed, and for what is no list of names; what
 // open_input() and ByteSource::read throw for a list.
 FoundInputs find_inputs(const GivenInputs& given, const std::atomic<bool>& cancelled);
 

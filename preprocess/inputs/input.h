@@ -30,7 +30,7 @@ class Input {
   const std::string& name() const { return name_; }
   // Equal for two names of one input; "" where that cannot be told.
   virtual std::string key() const = 0;
-  // Throws std::invalid_argument for a name that is not allowed.
+  // Throws UsageError for a name that is not allowed.
   virtual void check_name() const {}
   // Its path in the file system, "" if it has none there.
   virtual std::string path() const { return ""; }

@@ -52,8 +52,8 @@ class LastPasses {
 
   // At most `num_wanted` parts for `rank`, and no more than its share among `num_ranks`.
   std::vector<LastPassPart> give(int rank, int64_t num_wanted, int64_t num_ranks);
-  // A result of `rank`; nothing happens if it does not hold that part. Throws std::invalid_argument
-  // for one that does not fit its part.
+  // A result of `rank`; nothing happens if it does not hold that part. Throws
+  // std::logic_error for one that does not fit its part.
   void take(int rank, LastPassResult result);
 
   bool all_done() const { return has_index_ && num_done_ == std::ssize(parts_); }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <stdexcept>
 #include <utility>
 
 #include "indexed_dataset/base/process/exit_code.h"
@@ -23,7 +22,7 @@ std::unique_ptr<RunRanks> RunRanks::join(RunRanksOptions options) {
   const Launch launch = find_launch();
   if (launch.num_processes == 1) return nullptr;
   if (!launch.has_mpi) {
-    throw std::invalid_argument(
+    throw UsageError(
         "srun has started several tasks that do not know each other (" + launch.source +
         ", and no PMIX_RANK); start them with srun --mpi=pmix, or give --ranks off for a process "
         "of its own each");
@@ -37,7 +36,7 @@ std::unique_ptr<RunRanks> RunRanks::join(RunRanksOptions options) {
   }
   transport->end();
   if (launch.num_processes == 0) return nullptr;
-  throw std::invalid_argument(
+  throw UsageError(
       "several processes were started together (" + launch.source +
       "), but Open MPI finds one: the launcher is of another MPI; use that Open MPI's mpirun or "
       "srun --mpi=pmix, or give --ranks off for a process of its own each");

@@ -47,7 +47,7 @@ class RunRanks final : public LedgerLink {
       std::function<std::string(const std::string& rank_0, const std::string& other)>;
 
   // Joins the processes that the launcher started with this one; null if it is alone. Throws
-  // std::invalid_argument if they have no way to find each other.
+  // UsageError if they have no way to find each other.
   static std::unique_ptr<RunRanks> join(RunRanksOptions options);
 
   RunRanks(std::unique_ptr<RankTransport> transport, RunRanksOptions options);

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <stdexcept>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/format/sidecars/dataset_manifest.h"
 #include "indexed_dataset/format/soundness/block_checksums.h"
 #include "indexed_dataset/format/soundness/verify.h"
@@ -54,10 +54,9 @@ void drop_work_of_others(const PlannedRun& run, const Journal::Content& work) {
   const IdentityDifference differs = difference(work.identity, run.journal_identity);
   const bool is_of_use = !differs.is_lost && !(differs.same_options && differs.same_inputs);
   if (is_of_use && holds_documents(work) && !run.config.overwrite) {
-    throw std::invalid_argument(
-        "'" + run.folder.string() + "' holds the unfinished work of a run " +
-        (differs.same_options ? "of other inputs (" : "with other options (") + differs.text +
-        "); run with those to go on, or give --overwrite to drop it");
+    throw UsageError("'" + run.folder.string() + "' holds the unfinished work of a run " +
+                     (differs.same_options ? "of other inputs (" : "with other options (") +
+                     differs.text + "); run with those to go on, or give --overwrite to drop it");
   }
   run.events.on_note("the work in " + run.folder.string() + " is dropped: " + differs.text);
 }
@@ -130,10 +129,10 @@ void resume_earlier_commit(const PlannedRun& run) {
   if (is_hash_of_finished(run, *hash)) {
     if (const auto obstacle = find_obstacle(run)) {
       if (run.config.overwrite) return;
-      throw std::invalid_argument(*obstacle +
-                                  " (a run ended while it gave its files their names); give "
-                                  "--overwrite to make everything anew, or another "
-                                  "--output-prefix");
+      throw UsageError(*obstacle +
+                       " (a run ended while it gave its files their names); give "
+                       "--overwrite to make everything anew, or another "
+                       "--output-prefix");
     }
     resume_commit(run.folder, run.config.output_prefixes);
     run.events.on_note("finished the commit of an earlier run");
@@ -141,7 +140,7 @@ void resume_earlier_commit(const PlannedRun& run) {
   }
   if (run.config.overwrite) return;
   const auto work = Journal::read(run.folder / "journal");
-  throw std::invalid_argument(
+  throw UsageError(
       "'" + run.folder.string() + "' holds the finished work of another run (" +
       (work ? difference(work->identity, run.journal_identity).text : "its journal is gone") +
       "), which ended while its files were given their names; run with its inputs and options to "
@@ -167,14 +166,14 @@ void check_outputs_are_free(const PlannedRun& run) {
     if (run.config.overwrite) continue;
     if (!fs::exists(prefix.string() + ".idx")) {
       if (!fs::exists(prefix.string() + ".bin")) continue;
-      throw std::invalid_argument("'" + prefix.string() +
-                                  ".bin' is there without its .idx, which weft-data repair may be "
-                                  "able to make again; give --overwrite to replace it, or another "
-                                  "--output-prefix");
+      throw UsageError("'" + prefix.string() +
+                       ".bin' is there without its .idx, which weft-data repair may be "
+                       "able to make again; give --overwrite to replace it, or another "
+                       "--output-prefix");
     }
-    throw std::invalid_argument("'" + prefix.string() + ".idx' is a finished dataset, " +
-                                origin_of_finished(run, prefix) +
-                                "; give --overwrite to replace it, or another --output-prefix");
+    throw UsageError("'" + prefix.string() + ".idx' is a finished dataset, " +
+                     origin_of_finished(run, prefix) +
+                     "; give --overwrite to replace it, or another --output-prefix");
   }
 }
 

@@ -11,7 +11,7 @@
 
 namespace weft {
 
-// Carries out a commit of this run that was interrupted. Throws std::invalid_argument for one of
+// Carries out a commit of this run that was interrupted. Throws UsageError for one of
 // other options or inputs: it would give names to files that this run was not asked for; and if
 // another program has made a file of one of the names since. For that, what already has its name is
 // read and compared with its checksums. Throws RankStopped if asked to stop meanwhile.
@@ -20,10 +20,10 @@ void resume_earlier_commit(const PlannedRun& run);
 // The datasets that this run would make, if all are there and need not be replaced.
 std::optional<std::vector<OutputReport>> find_finished(const PlannedRun& run);
 
-// Throws std::invalid_argument if a dataset that is there would be lost.
+// Throws UsageError if a dataset that is there would be lost.
 void check_outputs_are_free(const PlannedRun& run);
 
-// The unfinished work of this run; other work is removed. Throws std::invalid_argument for work
+// The unfinished work of this run; other work is removed. Throws UsageError for work
 // that may be wanted.
 std::optional<Journal::Content> find_work(const PlannedRun& run);
 

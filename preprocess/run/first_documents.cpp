@@ -1,7 +1,6 @@
 #include "preprocess/run/first_documents.h"
 
-#include <stdexcept>
-
+#include "indexed_dataset/base/process/exit_code.h"
 #include "preprocess/documents/line_reader.h"
 #include "preprocess/rank/task_reader.h"
 
@@ -27,7 +26,7 @@ int64_t end_in_task(TaskReader& reader, LineReader& documents, int64_t& num_left
 WorkPlan first_documents(WorkPlan plan, int64_t count, const RankOptions& options,
                          const std::atomic<bool>& cancelled) {
   if (!plan.can_resume()) {
-    throw std::invalid_argument(
+    throw UsageError(
         "--limit reads its documents twice, which a pipe cannot give: cut it with head -n instead");
   }
   const TokenizeRules& rules = options.rules;

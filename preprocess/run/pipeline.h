@@ -17,7 +17,7 @@ namespace weft {
 // complete, and work on inputs that can be read again is kept in the work folder. Throws
 // std::runtime_error for a bad line under OnBadLine::kStop, for too many bad lines, for bad lines
 // only, and for corrupt compressed input; std::system_error where a file cannot be read or written;
-// std::invalid_argument where finished or unfinished work of another run is in the way;
+// UsageError where finished or unfinished work of another run is in the way;
 // LockedByAnotherRun, ConfigurationDiffers; RunFailed if another rank has failed.
 PipelineReport run_pipeline(const PipelineConfig& config,
                             std::shared_ptr<const Vocabulary> vocabulary,

@@ -5,10 +5,10 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
-#include <stdexcept>
 #include <thread>
 #include <utility>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "preprocess/run/disk_space_check.h"
 #include "preprocess/run/first_documents.h"
 #include "preprocess/run/run_identity.h"
@@ -64,7 +64,7 @@ void PlannedRun::look_at_inputs() {
   hash = run_hash(identity);
   journal_identity = run_identity(config, type, plan.inputs, IdentityFor::kJournal);
   if (config.num_ranks() > 1 && !plan.can_resume()) {
-    throw std::invalid_argument(
+    throw UsageError(
         "several ranks cannot share standard input or a pipe; give files, or start one process");
   }
 }

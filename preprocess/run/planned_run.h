@@ -19,7 +19,7 @@ struct PlannedRun {
   // Knows names only. All references must outlive it.
   PlannedRun(const PipelineConfig& its_config, const PipelineEvents& its_events,
              const Vocabulary& vocabulary);
-  // Looks at the inputs and fills in the rest. Throws as plan_work(), and std::invalid_argument for
+  // Looks at the inputs and fills in the rest. Throws as plan_work(), and UsageError for
   // inputs that several ranks cannot share.
   void look_at_inputs();
 

@@ -9,13 +9,13 @@
 #include <optional>
 #include <random>
 #include <regex>
-#include <stdexcept>
 #include <string>
 #include <system_error>
 #include <thread>
 #include <vector>
 
 #include "indexed_dataset/base/process/crash_point.h"
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/storage/file_io.h"
 #include "indexed_dataset/base/storage/file_system.h"
 #include "indexed_dataset/base/storage/free_space.h"
@@ -37,9 +37,9 @@ constexpr char kRanks[] = "ranks";
 constexpr std::chrono::seconds kFileIsSeenWithin{10};
 
 [[noreturn]] void refuse(const fs::path& path, const std::string& why) {
-  throw std::invalid_argument("'" + path.string() + "' " + why +
-                              "; the run would keep its unfinished work there: move it away, or "
-                              "choose another --output-prefix");
+  throw UsageError("'" + path.string() + "' " + why +
+                   "; the run would keep its unfinished work there: move it away, or "
+                   "choose another --output-prefix");
 }
 
 // NFS keeps a removed file that is still open under a name of its own.
@@ -184,7 +184,7 @@ void check_file_system(const fs::path& folder) {
   const fs::path around = folder_of(folder);
   const auto name = incoherent_file_system(around);
   if (!name) return;
-  throw std::invalid_argument(
+  throw UsageError(
       "'" + around.string() + "' is on " + *name +
       ", where computers that write to one file can overwrite each other's bytes unnoticed; give "
       "each process a part of the work with --shard I/N and put the parts together with weft-data "
@@ -206,9 +206,9 @@ void check_sees_work_folder(const fs::path& folder, const std::string& token,
   while (!fs::exists(path) || read_file(path, Links::kRefuse) != token) {
     if (stop_requested()) throw RankStopped{};
     if (std::chrono::steady_clock::now() > deadline) {
-      throw std::invalid_argument(
-          "'" + folder.string() + "' is not the folder of that name of " + rank_0_name +
-          "; give an --output-prefix on a file system that all ranks share");
+      throw UsageError("'" + folder.string() + "' is not the folder of that name of " +
+                       rank_0_name +
+                       "; give an --output-prefix on a file system that all ranks share");
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }

@@ -19,7 +19,7 @@ namespace weft {
 // PREFIX.work
 std::filesystem::path work_folder(const std::filesystem::path& output_prefix);
 
-// Throws std::invalid_argument that says what is wrong unless the folder is absent, or empty, or
+// Throws UsageError that says what is wrong unless the folder is absent, or empty, or
 // marked; belongs to this user; cannot be written to by users who cannot write to the folder around
 // it; and holds nothing but plain files of this user. By a link the work could lie on another file
 // system, where files cannot be given their names.
@@ -29,20 +29,20 @@ void check_work_folder(const std::filesystem::path& folder);
 void make_work_folder(const std::filesystem::path& folder);
 
 // Removes the folder: its journal first, so that what a crash leaves of it is not work, and the
-// commit file last. Throws std::invalid_argument, and removes nothing, if check_work_folder() does
+// commit file last. Throws UsageError, and removes nothing, if check_work_folder() does
 // or if something is in it that no run makes.
 void remove_work_folder(const std::filesystem::path& folder);
 
 // The same for a run that fails already: an error here must not hide the first one.
 void try_remove_work_folder(const std::filesystem::path& folder) noexcept;
 
-// For several ranks. Throws std::invalid_argument if the folder is to lie on a file system where
+// For several ranks. Throws UsageError if the folder is to lie on a file system where
 // one computer may overwrite, unnoticed, what another one wrote beside it.
 void check_file_system(const std::filesystem::path& folder);
 // Ranks that write to different folders of one name, each on its own disk, would go unnoticed. So
 // rank 0 writes a random token to the folder and returns it,
 std::string publish_work_folder(const std::filesystem::path& folder);
-// and the others read it, again and again for 10 s. Throws std::invalid_argument if it is not
+// and the others read it, again and again for 10 s. Throws UsageError if it is not
 // there, and RankStopped if `stop_requested` says so.
 void check_sees_work_folder(const std::filesystem::path& folder, const std::string& token,
                             const std::string& rank_0_name,

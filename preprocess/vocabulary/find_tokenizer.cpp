@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
-#include <stdexcept>
 #include <string_view>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/storage/file_io.h"
 #include "indexed_dataset/base/storage/text_file.h"
 #include "indexed_dataset/format/sidecars/tokenizer_files.h"
@@ -42,9 +42,9 @@ std::optional<fs::path> only_rank_file(const fs::path& folder) {
   }
   if (found.size() <= 1) return found.empty() ? std::nullopt : std::optional(found.front());
   std::sort(found.begin(), found.end());
-  throw std::invalid_argument(
-      "the folder '" + folder.string() + "' holds several rank files, among them " +
-      found[0].filename().string() + " and " + found[1].filename().string() + "; name the file");
+  throw UsageError("the folder '" + folder.string() + "' holds several rank files, among them " +
+                   found[0].filename().string() + " and " + found[1].filename().string() +
+                   "; name the file");
 }
 
 TokenizerFiles tokenizer_in(const fs::path& folder) {
@@ -54,7 +54,7 @@ TokenizerFiles tokenizer_in(const fs::path& folder) {
   if (is_there(folder / "tekken.json")) return recognized_file(folder / "tekken.json");
   if (const auto ranks = only_rank_file(folder)) return recognized_file(*ranks);
   if (is_there(folder / "tokenizer.model")) return recognized_file(folder / "tokenizer.model");
-  throw std::invalid_argument(
+  throw UsageError(
       "the folder '" + folder.string() +
       "' holds no tokenizer: neither tokenizer.json, nor vocab.json and merges.txt, nor "
       "tekken.json, nor a *.tiktoken file, nor tokenizer.model");
@@ -111,7 +111,7 @@ TokenizerFiles find_tokenizer(const std::string& name) {
           (looked_in.empty() ? ", nor a model in the hub's cache " : " or ") + cache.string();
     }
   }
-  throw std::invalid_argument(
+  throw UsageError(
       "the tokenizer '" + name + "' is neither a file nor a folder" + looked_in +
       (looked_in.empty() ? "" : "; fetch it with: hf download " + name + " tokenizer.json"));
 }

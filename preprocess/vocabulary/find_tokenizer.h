@@ -17,7 +17,7 @@ namespace weft {
 //             tokenizer.model: the first of these that it has
 //   OWNER/MODEL, MODEL   the folder of the model's main revision in a cache of hub_caches()
 //
-// Throws std::invalid_argument that says where it looked, and std::system_error if a file cannot be
+// Throws UsageError that says where it looked, and std::system_error if a file cannot be
 // read.
 TokenizerFiles find_tokenizer(const std::string& name);
 

@@ -6,12 +6,14 @@
 #include <string>
 #include <system_error>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/storage/sha256.h"
 #include "indexed_dataset/base/storage/text_file.h"
 #include "indexed_dataset/base/terminal/option_set.h"
 #include "indexed_dataset/format/sidecars/tokenizer_files.h"
 #include "tokenizer/formats/load_gpt2.h"
 #include "tokenizer/formats/load_tokenizer.h"
+#include "tokenizer/split/simd.h"
 
 namespace weft {
 namespace {
@@ -52,9 +54,8 @@ std::optional<TokenizerFiles> find_tokenizer_files(const TokenizerFiles& given) 
   if (const char* folder = std::getenv("WEFT_GPT2_DIR"); folder && *folder) {
     // A mistyped folder must not mean another vocabulary, and so other tokens.
     if (auto files = files_in(folder)) return files;
-    throw std::invalid_argument(
-        std::string("WEFT_GPT2_DIR is ") + folder +
-        ", which holds no vocab.json and merges.txt; correct it or unset it");
+    throw UsageError(std::string("WEFT_GPT2_DIR is ") + folder +
+                     ", which holds no vocab.json and merges.txt; correct it or unset it");
   }
   const char* home = std::getenv("HOME");
   if (home == nullptr || *home == '\0') return std::nullopt;
@@ -62,6 +63,7 @@ std::optional<TokenizerFiles> find_tokenizer_files(const TokenizerFiles& given) 
 }
 
 std::shared_ptr<const Vocabulary> load_vocabulary(const TokenizerFiles& files) {
+  as_usage(chosen_simd);
   if (!is_gpt2(files)) {
     const std::string& path = files.files.at(0).path;
     const std::string bytes = read_tokenizer_file(path);
@@ -79,8 +81,8 @@ int32_t resolve_end_of_document(const Vocabulary& vocabulary, const std::string&
     try {
       return vocabulary.end_of_document();
     } catch (const std::runtime_error& error) {
-      throw std::invalid_argument(std::string(error.what()) +
-                                  "; name one with --eod-token, or leave --append-eod out");
+      throw UsageError(std::string(error.what()) +
+                       "; name one with --eod-token, or leave --append-eod out");
     }
   }
   for (int32_t id = 0; id < vocabulary.size(); ++id) {
@@ -88,9 +90,9 @@ int32_t resolve_end_of_document(const Vocabulary& vocabulary, const std::string&
   }
   const auto id = parse_int64(given);
   if (id && *id >= 0 && *id < vocabulary.size()) return static_cast<int32_t>(*id);
-  throw std::invalid_argument("--eod-token: '" + given +
-                              "' is neither an entry of the tokenizer nor an id below " +
-                              std::to_string(vocabulary.size()));
+  throw UsageError("--eod-token: '" + given +
+                   "' is neither an entry of the tokenizer nor an id below " +
+                   std::to_string(vocabulary.size()));
 }
 
 }  // namespace weft

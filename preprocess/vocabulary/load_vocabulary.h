@@ -12,7 +12,7 @@
 namespace weft {
 
 // Returns the given files, unchecked; else GPT-2's in $WEFT_GPT2_DIR if that is set
-// (std::invalid_argument if it lacks them); else those in ~/.cache/weft/gpt2. Returns nothing if
+// (UsageError if it lacks them); else those in ~/.cache/weft/gpt2. Returns nothing if
 // there are none.
 std::optional<TokenizerFiles> find_tokenizer_files(const TokenizerFiles& given);
 
@@ -21,7 +21,7 @@ std::optional<TokenizerFiles> find_tokenizer_files(const TokenizerFiles& given);
 std::shared_ptr<const Vocabulary> load_vocabulary(const TokenizerFiles& files);
 
 // The token that ends documents: the entry that is spelled like `given`, or else the one with that
-// id; the vocabulary's own if nothing is given. Throws std::invalid_argument if there is none.
+// id; the vocabulary's own if nothing is given. Throws UsageError if there is none.
 int32_t resolve_end_of_document(const Vocabulary& vocabulary, const std::string& given);
 
 }  // namespace weft

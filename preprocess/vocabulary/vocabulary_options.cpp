@@ -1,8 +1,8 @@
 #include "preprocess/vocabulary/vocabulary_options.h"
 
-#include <stdexcept>
 #include <vector>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/format/sidecars/tokenizer_files.h"
 #include "preprocess/vocabulary/find_tokenizer.h"
 
@@ -84,13 +84,13 @@ TokenizerFiles VocabularyOptions::files() const {
   if (named().empty()) return gpt2_files(vocab_file, merge_file);
   TokenizerFiles files = find_tokenizer(named());
   if (!reads(type, files)) {
-    throw std::invalid_argument("--tokenizer-type " + name_of_type(type) + ": " +
-                                files.files[0].path + " is of the kind " + files.kind +
-                                ", which it does not read; leave the type out");
+    throw UsageError("--tokenizer-type " + name_of_type(type) + ": " + files.files[0].path +
+                     " is of the kind " + files.kind +
+                     ", which it does not read; leave the type out");
   }
   if (!tiktoken_pattern.empty() && !is_tiktoken(files)) {
-    throw std::invalid_argument("--tiktoken-pattern: " + files.files[0].path +
-                                " is no rank file and names its own pattern; leave it out");
+    throw UsageError("--tiktoken-pattern: " + files.files[0].path +
+                     " is no rank file and names its own pattern; leave it out");
   }
   if (!tiktoken_pattern.empty()) files.kind += ":" + tiktoken_pattern;
   return files;

@@ -22,7 +22,7 @@ struct VocabularyOptions {
   void validate(OptionSet& options) const;
 
   bool are_given() const { return !named().empty() || !vocab_file.empty(); }
-  // No files if none are given. Throws as find_tokenizer(), and std::invalid_argument if they are
+  // No files if none are given. Throws as find_tokenizer(), and UsageError if they are
   // none of the type that is asked for.
   TokenizerFiles files() const;
 

@@ -265,9 +265,9 @@ void check_download_part(const std::filesystem::path& output) {
   if (std::filesystem::exists(state) && parse_download_state(read_file(state), INT64_MAX)) return;
   for (const std::filesystem::path& file : {part, state}) {
     if (!std::filesystem::exists(std::filesystem::symlink_status(file))) continue;
-    throw std::invalid_argument("'" + file.string() +
-                                "' was left by another program, and would be overwritten; move it "
-                                "away, or give another --output");
+    throw UsageError("'" + file.string() +
+                     "' was left by another program, and would be overwritten; move it "
+                     "away, or give another --output");
   }
 }
 

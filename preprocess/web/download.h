@@ -39,11 +39,11 @@ using DownloadProgress = std::function<bool(int64_t num_bytes, int64_t total_byt
 // parts behind it that were on their way at the same time are fetched again. A wrong checksum
 // removes the part and goes to the next mirror; so does a network failure. Throws NetworkError
 // (URL, cause), ChecksumMismatch, LimitExceeded, std::system_error (writing; too little space,
-// before it begins), std::invalid_argument (not an http(s) URL), and ReadCancelled when `progress`
+// before it begins), UsageError (not an http(s) URL), and ReadCancelled when `progress`
 // said stop: what was received stays for the next call.
 DownloadResult download_file(const DownloadRequest& request, const DownloadProgress& progress = {});
 
-// Throws std::invalid_argument if OUTPUT.part or OUTPUT.part.json is there and is not a download's,
+// Throws UsageError if OUTPUT.part or OUTPUT.part.json is there and is not a download's,
 // which would overwrite it. A download writes its state before its part.
 void check_download_part(const std::filesystem::path& output);
 

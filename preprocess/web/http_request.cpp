@@ -8,6 +8,7 @@
 #include <mutex>
 #include <stdexcept>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/storage/sha256.h"
 
 namespace weft {
@@ -28,7 +29,7 @@ std::string hugging_face_token() {
   std::string token = environment("HF_TOKEN");
   while (!token.empty() && (token.back() == '\n' || token.back() == '\r')) token.pop_back();
   if (!std::all_of(token.begin(), token.end(), [](unsigned char c) { return c > ' ' && c < 127; }))
-    throw std::invalid_argument("HF_TOKEN: holds characters that no token has");
+    throw UsageError("HF_TOKEN: holds characters that no token has");
   return token;
 }
 

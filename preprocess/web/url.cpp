@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <memory>
 #include <sstream>
-#include <stdexcept>
 #include <utility>
 #include <vector>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/storage/sha256.h"
 
 namespace weft {
@@ -85,17 +85,17 @@ void check_url(const std::string& url, bool allow_http) {
   const ParsedUrl parsed = parse(url);
   const std::string scheme = lower(part_of(parsed, CURLUPART_SCHEME));
   if (scheme != "https" && scheme != "http")
-    throw std::invalid_argument(shown + ": not an https URL" + advice_for_scheme(scheme));
-  if (part_of(parsed, CURLUPART_HOST).empty()) throw std::invalid_argument(shown + ": has no host");
+    throw UsageError(shown + ": not an https URL" + advice_for_scheme(scheme));
+  if (part_of(parsed, CURLUPART_HOST).empty()) throw UsageError(shown + ": has no host");
   if (!part_of(parsed, CURLUPART_USER).empty() || !part_of(parsed, CURLUPART_PASSWORD).empty()) {
-    throw std::invalid_argument(
+    throw UsageError(
         shown +
         ": holds a user name or password, which others can read on the command line; for "
         "Hugging Face set HF_TOKEN in the environment");
   }
   if (scheme == "http" && !allow_http) {
-    throw std::invalid_argument(
-        shown + ": unencrypted; use an https URL, or --allow-http if you trust the network");
+    throw UsageError(shown +
+                     ": unencrypted; use an https URL, or --allow-http if you trust the network");
   }
 }
 

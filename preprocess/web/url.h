@@ -10,7 +10,7 @@
 
 namespace weft {
 
-// Throws std::invalid_argument for what is no http(s) URL, for unencrypted http unless
+// Throws UsageError for what is no http(s) URL, for unencrypted http unless
 // `allow_http`, and for a URL with a user name or password in it (command lines and logs are no
 // place for these).
 void check_url(const std::string& url, bool allow_http);

@@ -26,7 +26,7 @@ struct UrlOptions {
   UrlIdentity expected;
 };
 
-// A file as its server describes it. stat_url() throws NetworkError, std::invalid_argument (not an
+// A file as its server describes it. stat_url() throws NetworkError, UsageError (not an
 // http(s) URL), ReadCancelled.
 struct UrlStat {
   UrlIdentity identity;

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/process/parse_json.h"
 #include "indexed_dataset/base/storage/whole_files.h"
 
@@ -102,7 +103,7 @@ std::vector<std::string> with_argument_files(const std::vector<std::string>& arg
       others.push_back(arguments[i]);
       continue;
     }
-    if (i + 1 == arguments.size()) throw std::invalid_argument("--args: needs a file");
+    if (i + 1 == arguments.size()) throw UsageError("--args: needs a file");
     const std::vector<std::string> words = words_of_file(arguments[++i]);
     from_files.insert(from_files.end(), words.begin(), words.end());
   }

@@ -11,7 +11,7 @@ namespace weft {
 // Replaces each "--args FILE" by what the file holds: flags and values, with spaces or ends of
 // lines between them, `#` before comments and quotes around values with spaces; or a
 // run_manifest.json. They count as if they stood before all other arguments, so what the command
-// line says itself wins. Throws std::invalid_argument for a missing value, std::system_error if a
+// line says itself wins. Throws UsageError for a missing value, std::system_error if a
 // file cannot be read, and std::runtime_error for JSON that is no manifest.
 std::vector<std::string> with_argument_files(const std::vector<std::string>& arguments);
 

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <stdexcept>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/terminal/option_set.h"
 
 namespace weft {
@@ -97,7 +97,7 @@ std::vector<StepRange> Config::untrained_steps() const {
   std::vector<StepRange> ranges;
   for (const int64_t iteration : iterations_to_skip) {
     if (iteration < 1)
-      throw std::invalid_argument(
+      throw UsageError(
           fmt::format("--iterations-to-skip {}: give numbers of iterations, from 1 on", iteration));
     ranges.push_back({iteration, iteration});
   }
@@ -107,7 +107,7 @@ std::vector<StepRange> Config::untrained_steps() const {
     const int64_t last =
         dash == std::string::npos ? 0 : parse_int64(text.substr(dash + 1)).value_or(0);
     if (first < 1 || last < first)
-      throw std::invalid_argument(fmt::format(
+      throw UsageError(fmt::format(
           "--skip-train-iteration-range {}: give the first and the last iteration of each range, as "
           "in 101-120 301-310",
           text));
@@ -134,7 +134,7 @@ std::optional<StepRange> Config::profiled_steps() const {
   const int64_t last =
       colon == std::string::npos ? 0 : parse_int64(profile_steps.substr(colon + 1)).value_or(0);
   if (first < 1 || last < first || last - first >= kMostSteps) {
-    throw std::invalid_argument(
+    throw UsageError(
         fmt::format("--profile-steps {}: give the first and the last iteration to profile, as in "
                     "50:59; they count from 1 and are at most {} together",
                     profile_steps, kMostSteps));

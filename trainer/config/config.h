@@ -193,13 +193,13 @@ struct Config : SampleArguments {
   int64_t num_virtual_stages() const;
   // The global batch size of evaluations and of the end of the run.
   int64_t global_batch() const;
-  // The sizes of all batches. Throws std::invalid_argument for a step schedule that is none.
+  // The sizes of all batches. Throws UsageError for a step schedule that is none.
   BatchSizePlan batch_size_plan() const;
   bool has_curriculum() const { return !curriculum.schedule_type.empty(); }
   // Returns what decides the order of samples by difficulty; nothing if there is no such
   // curriculum.
   std::optional<MetricCurriculum> metric_curriculum() const;
-  // The lengths of the sequences of all batches. Throws std::invalid_argument for a curriculum that
+  // The lengths of the sequences of all batches. Throws UsageError for a curriculum that
   // is none.
   LengthCurriculum length_curriculum() const;
   // Positions without loss: those of --eod-mask-loss and --unsee, those that a reshaping curriculum
@@ -209,9 +209,9 @@ struct Config : SampleArguments {
            (has_curriculum() && curriculum.mode == "reshape");
   }
   // Returns the steps whose samples are consumed without training, in order and apart from each
-  // other. Throws std::invalid_argument for a text that is no range.
+  // other. Throws UsageError for a text that is no range.
   std::vector<StepRange> untrained_steps() const;
-  // Returns the steps of --profile-steps, if it is given. Throws std::invalid_argument for a text
+  // Returns the steps of --profile-steps, if it is given. Throws UsageError for a text
   // that is no range of steps.
   std::optional<StepRange> profiled_steps() const;
   double first_weight_decay() const { return start_weight_decay.value_or(weight_decay); }

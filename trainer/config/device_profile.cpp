@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <map>
 #include <sstream>
-#include <stdexcept>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/storage/file_io.h"
 
 namespace weft {
@@ -30,7 +30,7 @@ std::string text_of(const std::string& name_or_path) {
     known += (known.empty() ? "" : ", ") + std::string(name);
   }
   if (std::filesystem::is_regular_file(name_or_path)) return read_file(name_or_path);
-  throw std::invalid_argument(
+  throw UsageError(
       fmt::format("--device-profile {} is neither a file nor one of {}", name_or_path, known));
 }
 
@@ -38,7 +38,7 @@ std::string text_of(const std::string& name_or_path) {
 
 DeviceProfile find_device_profile(const std::string& name_or_path) {
   const auto fail = [&](const std::string& what) {
-    throw std::invalid_argument(fmt::format("--device-profile {}: {}", name_or_path, what));
+    throw UsageError(fmt::format("--device-profile {}: {}", name_or_path, what));
   };
   DeviceProfile profile;
   struct Number {

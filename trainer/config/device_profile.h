@@ -22,7 +22,7 @@ struct DeviceProfile {
 // Returns the profile of that name ("h200"), or the one in a file of that path. A file has lines
 // "KEY VALUE" and comments that begin with '#'; host_memory_mib may be missing, hosts of one kind
 // of GPU differ, and so may multiprocessors, which are then as many as an H100 has.
-// Throws std::invalid_argument, which lists the known names, if there is none, or if the file lacks
+// Throws UsageError, which lists the known names, if there is none, or if the file lacks
 // a key or has an unknown one.
 DeviceProfile find_device_profile(const std::string& name_or_path);
 

@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
-#include <stdexcept>
+
+#include "indexed_dataset/base/process/exit_code.h"
 
 namespace weft {
 
@@ -134,7 +135,7 @@ LrSettings reconcile(const LrSettings& command_line, const LrSettings& checkpoin
   if (conflict == LrConflict::kCheckpointWins) return checkpoint;
   const auto check = [](const auto& ours, const auto& saved, const char* name) {
     if (ours == saved) return;
-    throw std::invalid_argument(fmt::format(
+    throw UsageError(fmt::format(
         "AnnealingLR: class input value {} and checkpoint value {} for {} do not match; "
         "give --override-lr-scheduler to use this command line's schedule "
         "or --use-checkpoint-lr-scheduler to use the checkpoint's",

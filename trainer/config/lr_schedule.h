@@ -85,7 +85,7 @@ class LrSchedule {
 
 enum class LrConflict { kFail, kCommandLineWins, kCheckpointWins };
 
-// Returns the settings to resume with. Where the two differ, kFail throws std::invalid_argument in
+// Returns the settings to resume with. Where the two differ, kFail throws UsageError in
 // Megatron's words.
 LrSettings reconcile(const LrSettings& command_line, const LrSettings& checkpoint,
                      LrConflict conflict);

@@ -6,7 +6,8 @@
 #include <algorithm>
 #include <charconv>
 #include <numeric>
-#include <stdexcept>
+
+#include "indexed_dataset/base/process/exit_code.h"
 
 namespace weft {
 namespace {
@@ -28,7 +29,7 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
 }
 
 [[noreturn]] void throw_unknown(std::string_view method) {
-  throw std::invalid_argument(fmt::format(
+  throw UsageError(fmt::format(
       "--pp-partition-method {} is none of uniform, type:transformer, type:transformer|embedding, "
       "parameters, cost, or the numbers of layers of all stages, such as 5,6,6,5",
       method));
@@ -90,7 +91,7 @@ std::vector<int64_t> given(std::string_view numbers, int64_t num_stages, int64_t
   }
   const int64_t sum = std::accumulate(layers.begin(), layers.end(), int64_t{0});
   if (static_cast<int64_t>(layers.size()) == num_stages && sum == num_layers) return layers;
-  throw std::invalid_argument(
+  throw UsageError(
       fmt::format("--pp-partition-method {}: {} layers on {} stages are not --num-layers {} on {}; "
                   "change one of them",
                   numbers, sum, layers.size(), num_layers, stages));
@@ -107,7 +108,7 @@ std::vector<int64_t> layers_with_given_ends(const Config& c) {
   const auto is_shared = [chunks](int64_t layers) { return layers >= 0 && layers % chunks == 0; };
   if (rest < 0 || (between > 0 ? rest % between : rest) != 0 || !is_shared(each) ||
       !is_shared(first.value_or(0)) || !is_shared(last.value_or(0))) {
-    throw std::invalid_argument(fmt::format(
+    throw UsageError(fmt::format(
         "--decoder-first-pipeline-num-layers {} and --decoder-last-pipeline-num-layers {} leave {} of "
         "{} layers to {} pipeline ranks with {} virtual stages each, which cannot share them alike",
         first.value_or(0), last.value_or(0), rest, c.num_layers, between, chunks));
@@ -130,7 +131,7 @@ std::vector<int64_t> layers_beside_ends(const Config& c) {
   const int64_t stages = c.pipeline_model_parallel_size * c.num_virtual_stages(),
                 total = c.num_layers + embedding + head;
   if (total % stages != 0) {
-    throw std::invalid_argument(fmt::format(
+    throw UsageError(fmt::format(
         "--account-for-embedding-in-pipeline-split, --account-for-loss-in-pipeline-split: {} layers, "
         "the ends counted, are not a multiple of {} stages",
         total, stages));
@@ -149,7 +150,7 @@ std::string partition_method(const Config& c) {
       c.account_for_embedding_in_pipeline_split || c.account_for_loss_in_pipeline_split;
   if (!has_ends && !counts_ends) return c.pp_partition_method;
   if (c.pp_partition_method != "uniform" || (has_ends && counts_ends)) {
-    throw std::invalid_argument(
+    throw UsageError(
         "--pp-partition-method, --decoder-first/last-pipeline-num-layers and "
         "--account-for-embedding/loss-in-pipeline-split exclude each other");
   }
@@ -163,20 +164,20 @@ std::vector<int64_t> layers_of_stages(std::string_view method, int64_t num_ranks
   const int64_t L = shape.num_layers, num_stages = num_ranks * num_virtual_stages;
   const std::string stages = name_of_stages(num_ranks, num_virtual_stages);
   if (num_stages > L + 2) {
-    throw std::invalid_argument(fmt::format(
+    throw UsageError(fmt::format(
         "{} needs more than --num-layers {}: only the first and the last stage may have no layer",
         stages, L));
   }
   std::vector<int64_t> layers;
   if (method == "uniform") {
     if (num_stages > L) {
-      throw std::invalid_argument(fmt::format(
+      throw UsageError(fmt::format(
           "--num-layers {} cannot be shared by {}: give at most {} stages, or --pp-partition-method "
           "0,... with a first or last stage that has no layer",
           L, stages, L));
     }
     if (L % num_stages != 0) {
-      throw std::invalid_argument(
+      throw UsageError(
           fmt::format("--num-layers {} is not a multiple of {}: change one of them, or give "
                       "--pp-partition-method type:transformer, whose stages differ by a layer",
                       L, stages));
@@ -190,7 +191,7 @@ std::vector<int64_t> layers_of_stages(std::string_view method, int64_t num_ranks
   for (int64_t stage = 0; stage < num_stages; ++stage) {
     const bool is_end = stage == 0 || stage + 1 == num_stages;
     if (layers[static_cast<size_t>(stage)] > 0 || (is_end && num_stages > 1)) continue;
-    throw std::invalid_argument(fmt::format(
+    throw UsageError(fmt::format(
         "stage {} of {} has none of --num-layers {}: only the first and the last one may have no "
         "layer; give fewer stages or another --pp-partition-method",
         stage, stages, L));

@@ -13,7 +13,7 @@ namespace weft {
 
 // Returns --pp-partition-method, or the numbers of layers that follow from Megatron's ways to give
 // the ends of a pipeline fewer of them [megatron/core/transformer/transformer_config.py,
-// transformer_block.py get_num_layers_to_build]. Throws std::invalid_argument where they do not
+// transformer_block.py get_num_layers_to_build]. Throws UsageError where they do not
 // share out the layers.
 std::string partition_method(const Config& config);
 
@@ -31,7 +31,7 @@ std::string partition_method(const Config& config);
 // The last four give each layer to the stage that has the least so far, the later one of equals: it
 // keeps the activations of fewer micro-batches. As all layers weigh the same, no other numbers have
 // a smaller maximum. The names are those of --pp-partition-method in Megatron-DeepSpeed. Throws
-// std::invalid_argument, which says what to change, for methods and numbers that give no partition.
+// UsageError, which says what to change, for methods and numbers that give no partition.
 std::vector<int64_t> layers_of_stages(std::string_view method, int64_t num_ranks,
                                       const ModelShape& shape, int64_t num_virtual_stages = 1);
 

@@ -110,11 +110,11 @@ class EvaluateCommand final : public Command {
   int64_t longest_of(const ModelShape& shape) const {
     const int64_t longest = seq_length_.value_or(shape.max_positions);
     if (shape.has_position_table && longest > shape.max_positions) {
-      throw std::invalid_argument(fmt::format("--seq-length {}: the model has positions for {}",
-                                              longest, shape.max_positions));
+      throw UsageError(fmt::format("--seq-length {}: the model has positions for {}", longest,
+                                   shape.max_positions));
     }
     if (stride_ && *stride_ > longest)
-      throw std::invalid_argument(
+      throw UsageError(
           fmt::format("--stride {} is larger than the {} tokens of a window", *stride_, longest));
     return longest;
   }

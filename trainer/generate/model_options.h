@@ -17,7 +17,7 @@ struct ModelOptions {
 
   void declare(OptionSet& options);
   void validate(OptionSet& options) const;
-  // Throws std::invalid_argument for --device cuda without a usable GPU.
+  // Throws UsageError for --device cuda without a usable GPU.
   std::unique_ptr<Backend> create_backend() const;
   DType type_on(const Backend& backend) const;
 };

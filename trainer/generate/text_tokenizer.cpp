@@ -1,7 +1,6 @@
 #include "trainer/generate/text_tokenizer.h"
 
-#include <stdexcept>
-
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/storage/file_io.h"
 #include "indexed_dataset/base/storage/sha256.h"
 #include "tokenizer/formats/load_gpt2.h"
@@ -44,9 +43,9 @@ std::shared_ptr<const Vocabulary> load_known_files(const RunVocabulary& known,
   files = with_checksums(files);
   const std::string& vocab_json = files.files[0].path;
   if (!known.tokenizer.empty() && are_different(known.tokenizer, files)) {
-    throw std::invalid_argument(vocab_json +
-                                " is not the vocabulary that the model's data was made with (its "
-                                "SHA-256 differs): give that --vocab-file and --merge-file");
+    throw UsageError(vocab_json +
+                     " is not the vocabulary that the model's data was made with (its "
+                     "SHA-256 differs): give that --vocab-file and --merge-file");
   }
   if (!is_gpt2(files)) return load_one_file(vocab_json, tiktoken_pattern(files));
   const std::string& merges_txt = files.files[1].path;
@@ -65,10 +64,9 @@ std::shared_ptr<const Vocabulary> vocabulary_of(const StoredModel& model,
   const bool may_be_smaller = is_one_file || !known.tokenizer.empty();
   if (loaded->size() > rows || (loaded->size() < rows && !may_be_smaller)) {
     const std::string& named = is_one_file ? given.tokenizer : given.vocab_file;
-    throw std::invalid_argument((named.empty() ? std::string("vocab.json") : named) + " has " +
-                                std::to_string(loaded->size()) + " tokens, the model " +
-                                std::to_string(rows) +
-                                ": give the tokenizer that its dataset was made with");
+    throw UsageError((named.empty() ? std::string("vocab.json") : named) + " has " +
+                     std::to_string(loaded->size()) + " tokens, the model " + std::to_string(rows) +
+                     ": give the tokenizer that its dataset was made with");
   }
   return loaded;
 }

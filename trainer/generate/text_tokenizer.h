@@ -20,7 +20,7 @@ struct TokenizerOptions {
 };
 
 // Returns the vocabulary of the given files, else of those that the model's data was made with
-// (find_tokenizer_files). Throws std::invalid_argument where there are none, where they are others
+// (find_tokenizer_files). Throws UsageError where there are none, where they are others
 // than the model knows, and where they have more tokens than the model; of GPT-2's files that the
 // model does not know also where they have fewer.
 std::shared_ptr<const Vocabulary> vocabulary_of(const StoredModel& model,

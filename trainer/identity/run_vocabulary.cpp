@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/format/pair/reader.h"
 #include "indexed_dataset/format/sidecars/dataset_manifest.h"
 #include "trainer/identity/json_file.h"
@@ -38,7 +39,7 @@ constexpr const char* kFileFlags[] = {"--vocab-file", "--merge-file"};
 void check_is_the_datasets(const char* flag, const TokenizerFile& file, const std::string& wanted,
                            const std::string& dataset) {
   if (wanted.empty() || file.sha256 == wanted) return;
-  throw std::invalid_argument(
+  throw UsageError(
       fmt::format("{} {} is not the file that the dataset {} was made with: its SHA-256 is {}, the "
                   "dataset's manifest names {}; leave the flag out, or give that file",
                   flag, file.path, dataset, file.sha256, wanted));
@@ -46,7 +47,7 @@ void check_is_the_datasets(const char* flag, const TokenizerFile& file, const st
 
 void check_is_large_enough(int64_t given, int64_t needed, const std::string& needed_by) {
   if (given >= needed) return;
-  throw std::invalid_argument(
+  throw UsageError(
       fmt::format("--vocab-size {} is smaller than the vocabulary of {} tokens in {}: the dataset "
                   "may hold every id below {}",
                   given, needed, needed_by, needed));
@@ -77,7 +78,7 @@ void take_tokens(RunVocabulary& vocabulary, const fs::path& vocab_file) {
 
 void check_end_of_document(const RunVocabulary& vocabulary) {
   if (vocabulary.end_of_document < vocabulary.num_tokens) return;
-  throw std::invalid_argument(fmt::format(
+  throw UsageError(fmt::format(
       "the end-of-document token {}, {}, is outside the vocabulary of {} tokens from {}: give the right "
       "--eod-token-id, or the dataset's own --vocab-file or --vocab-size",
       vocabulary.end_of_document, vocabulary.end_of_document_source, vocabulary.num_tokens,
@@ -116,7 +117,7 @@ RunVocabulary vocabulary_of_datasets(const std::vector<std::string>& prefixes) {
                              found.end_of_document != common.end_of_document;
     if (found.num_tokens != common.num_tokens || ends_differ ||
         are_different(found.tokenizer, common.tokenizer)) {
-      throw std::invalid_argument(fmt::format(
+      throw UsageError(fmt::format(
           "{} and {} name different vocabularies ({} and {} tokens): datasets of one run must be "
           "made with the same tokenizer",
           common.source, found.source, common.num_tokens, found.num_tokens));
@@ -199,7 +200,7 @@ RunVocabulary find_run_vocabulary(const Config& config) {
           prefixes.empty()
               ? "no dataset"
               : "no " + dataset_manifest_path(prefixes.front()).string() + " beside the dataset";
-      throw std::invalid_argument(
+      throw UsageError(
           "the size of the vocabulary is not known: no --vocab-size, no --vocab-file, " + manifest +
           ", no " + path.string() +
           " ($WEFT_GPT2_DIR, else ~/.cache/weft/gpt2); for GPT-2 give --vocab-size 50257");
@@ -282,7 +283,7 @@ std::string check_document_ends(const Config& config, const RunVocabulary& vocab
             ? ""
             : " (--dataloader-inter-document-masking takes the ends that indexes tell)");
   }
-  throw std::invalid_argument(fmt::format(
+  throw UsageError(fmt::format(
       "{} looks for the end-of-document token {}, but {}. If they end with another token, give its "
       "--eod-token-id; if the dataset was made without --append-eod, make it with that{}",
       flag, id, what,

@@ -35,7 +35,7 @@ struct RunVocabulary {
 // else the last one of the tokenizer that made the dataset, whatever --vocab-size adds to that.
 // Megatron's NullTokenizer has one token more than --vocab-size, which ends documents.
 //
-// Throws std::invalid_argument if there is no such source, if --vocab-size is smaller than the
+// Throws UsageError if there is no such source, if --vocab-size is smaller than the
 // vocabulary of the manifest or of --vocab-file, if --eod-token-id is not in the vocabulary, if
 // --vocab-file or --merge-file is another file than the manifest says, and if the datasets of a
 // blend were made with different vocabularies; std::runtime_error for a file that is no vocabulary,
@@ -45,7 +45,7 @@ RunVocabulary find_run_vocabulary(const Config& config);
 // Returns a warning that names the datasets of which no document, or not each one, ends with the
 // end-of-document token, where the run looks for that (--eod-mask-loss, --reset-position-ids,
 // --reset-attention-mask) or names it (--eod-token-id); else "". It looks at a few documents of
-// each dataset. Throws std::invalid_argument where the run looks for it and none of its training
+// each dataset. Throws UsageError where the run looks for it and none of its training
 // datasets has it: the options would do nothing. Throws as DatasetReader.
 std::string check_document_ends(const Config& config, const RunVocabulary& vocabulary);
 

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <functional>
-#include <stdexcept>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "trainer/log/log_lines.h"
 #include "trainer/loop/evaluation.h"
 #include "trainer/loop/run.h"
@@ -29,7 +29,7 @@ void check_blend_suffices(Split split, const std::vector<Blend>& groups,
     of_each += fmt::format("{}{} has {}", i == 0 ? "" : ", ", blend.prefixes[i],
                            dataset->dataset(static_cast<int64_t>(i)).num_samples());
   }
-  throw std::invalid_argument(fmt::format(
+  throw UsageError(fmt::format(
       "{} needs {} samples, and its {} datasets without weights have {} together, each of which comes "
       "once: {}{}; give {}, or weights (WEIGHT PREFIX WEIGHT PREFIX ...), with which datasets are repeated",
       split_name(split), needed, blend.prefixes.size(), dataset->end(), of_each,
@@ -139,7 +139,7 @@ void check_samples_suffice(const BatchSchedule& schedule, const RunInputs& input
   check_blend_suffices(Split::kTrain, inputs.blends.of(Split::kTrain),
                        datasets.first(Split::kTrain), needed,
                        "fewer --train-samples or --train-iters");
-  throw std::invalid_argument(fmt::format(
+  throw UsageError(fmt::format(
       "the run resumes at iteration {} with {} consumed samples and would end at sample {}, "
       "but its training set has {}: "
       "was --global-batch-size changed? Give --train-samples, or the old batch size",

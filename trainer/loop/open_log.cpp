@@ -5,6 +5,7 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/run_record/run_metrics.h"
 #include "trainer/log/run_manifest.h"
 #include "trainer/loop/run.h"
@@ -67,7 +68,7 @@ LogPlan plan_logs_of_evaluation(const Run& run, const std::string& folder) {
           ? find_shared_logs(folder, run.model.state.run_segments_json, evaluated).has_value()
           : is_of_untrained_evaluation(folder);
   if (!is_own) {
-    throw std::invalid_argument(fmt::format(
+    throw UsageError(fmt::format(
         "{} holds {} of another run, to which this evaluation (--skip-train) adds nothing: give another --run-dir",
         folder, logs.front()));
   }

@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <stdexcept>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/storage/file_io.h"
 #include "trainer/loop/run.h"
 
@@ -15,8 +15,8 @@ RunProfile start_profile(const RunStart& start, int64_t iteration, int64_t num_i
   const Config& config = start.config;
   const StepRange steps = *config.profiled_steps();
   if (steps.last > num_iterations) {
-    throw std::invalid_argument(fmt::format("--profile-steps {}: this run ends with iteration {}",
-                                            config.profile_steps, num_iterations));
+    throw UsageError(fmt::format("--profile-steps {}: this run ends with iteration {}",
+                                 config.profile_steps, num_iterations));
   }
   // A job that requeues itself has the same command line when its profile is done.
   if (steps.first <= iteration) {

@@ -22,7 +22,7 @@ namespace weft {
 class Model {
  public:
   // Plans the model's buffers in `plan`; the model is usable after plan.allocate() and bind(). All
-  // references must outlive the model. Throws std::invalid_argument for sizes that do not divide.
+  // references must outlive the model. Throws UsageError for sizes that do not divide.
   Model(Backend& backend, Communicator& tensor_parallel, const ModelShape& shape,
         const ParallelLayout& layout, const ActivationOptions& activations, MemoryPlan& plan);
   Model(const Model&) = delete;
@@ -35,7 +35,7 @@ class Model {
   void fill_tables() { attention_.fill_tables(); }
 
   // From here on micro-batches have sequences of this length, at the beginnings of the buffers.
-  // Throws std::invalid_argument for one that is longer than the shape's, or shorter than two
+  // Throws UsageError for one that is longer than the shape's, or shorter than two
   // tokens (one where keys are kept), and for one whose rows ranks cannot share.
   void set_sequence_length(int64_t seq_length);
 

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "indexed_dataset/base/process/exit_code.h"
+
 namespace weft {
 namespace {
 
@@ -14,9 +16,8 @@ const std::string kEmbeddingNorm = "embedding.word_embeddings_layernorm";
 
 void check_divides(const char* what, int64_t size, const char* by, int64_t divisor) {
   if (size % divisor == 0) return;
-  throw std::invalid_argument(std::string(what) + " (" + std::to_string(size) +
-                              ") is not a multiple of " + by + " (" + std::to_string(divisor) +
-                              "): every rank needs an equal share");
+  throw UsageError(std::string(what) + " (" + std::to_string(size) + ") is not a multiple of " +
+                   by + " (" + std::to_string(divisor) + "): every rank needs an equal share");
 }
 
 int64_t round_up(int64_t value, int64_t multiple) {
@@ -114,9 +115,9 @@ std::vector<Chunk> chunks_of(const ModelShape& shape, const ParallelLayout& layo
   std::vector<int64_t> layers = layout.stage_layers;
   const auto num_stages = static_cast<size_t>(layout.num_stages());
   if (layout.num_chunks < 1 || (layout.num_chunks > 1 && layout.pp_size == 1)) {
-    throw std::invalid_argument("pipeline stages: " + std::to_string(layout.num_chunks) +
-                                " chunks on each of " + std::to_string(layout.pp_size) +
-                                "; interleaved stages need two ranks at least");
+    throw UsageError("pipeline stages: " + std::to_string(layout.num_chunks) +
+                     " chunks on each of " + std::to_string(layout.pp_size) +
+                     "; interleaved stages need two ranks at least");
   }
   if (layers.empty()) {
     check_divides("number of layers", shape.num_layers, "pipeline stages", layout.num_stages());
@@ -124,9 +125,9 @@ std::vector<Chunk> chunks_of(const ModelShape& shape, const ParallelLayout& layo
   }
   if (layers.size() != num_stages ||
       std::accumulate(layers.begin(), layers.end(), int64_t{0}) != shape.num_layers) {
-    throw std::invalid_argument("pipeline stages: the layers of " + std::to_string(layers.size()) +
-                                " stages are not the " + std::to_string(shape.num_layers) +
-                                " layers of the model on " + std::to_string(num_stages));
+    throw UsageError("pipeline stages: the layers of " + std::to_string(layers.size()) +
+                     " stages are not the " + std::to_string(shape.num_layers) +
+                     " layers of the model on " + std::to_string(num_stages));
   }
   std::vector<Chunk> chunks;
   for (int64_t stage = layout.pp_rank; stage < layout.num_stages(); stage += layout.pp_size) {
@@ -137,8 +138,8 @@ std::vector<Chunk> chunks_of(const ModelShape& shape, const ParallelLayout& layo
                       .has_head = stage + 1 == layout.num_stages()};
     if (chunk.num_layers < 1 && (chunk.num_layers < 0 || layout.pp_size == 1 ||
                                  (!chunk.has_embedding && !chunk.has_head))) {
-      throw std::invalid_argument("pipeline stages: stage " + std::to_string(stage) +
-                                  " has no layer; only the first and the last one may have none");
+      throw UsageError("pipeline stages: stage " + std::to_string(stage) +
+                       " has no layer; only the first and the last one may have none");
     }
     chunks.push_back(chunk);
   }

@@ -31,7 +31,7 @@ struct Chunk {
 
 // Returns the chunks of a rank's pipeline stage, in the order of the model: one, or interleaved
 // several. The first or the last chunk of the model may have no layer: then it has the embedding or
-// the head alone. Throws std::invalid_argument where the layers of the model cannot be those of the
+// the head alone. Throws UsageError where the layers of the model cannot be those of the
 // stages.
 std::vector<Chunk> chunks_of(const ModelShape& shape, const ParallelLayout& layout);
 
@@ -64,7 +64,7 @@ class ParameterTable {
  public:
   // Lists the parameters of one rank. The chunk with the embedding has both tables and the
   // LayerNorm of the words, the one with the head the final norm, and its copy of the word
-  // embedding or weights of its own. Throws std::invalid_argument where sizes do not divide.
+  // embedding or weights of its own. Throws UsageError where sizes do not divide.
   ParameterTable(const ModelShape& shape, const ParallelLayout& layout);
 
   const std::vector<Chunk>& chunks() const { return chunks_; }  // in the order of the model

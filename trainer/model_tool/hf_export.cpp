@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/storage/file_io.h"
 #include "indexed_dataset/format/sidecars/tokenizer_files.h"
 #include "kernels/numbers/elements.h"
@@ -115,9 +115,8 @@ void check_size(const fs::path& vocab_json, const RunVocabulary& known, int64_t 
                 const char* hint) {
   const int64_t entries = count_vocabulary(vocab_json);
   if (entries > vocab_size || (entries < vocab_size && known.tokenizer.empty())) {
-    throw std::invalid_argument(vocab_json.string() + " has " + std::to_string(entries) +
-                                " entries, the model's vocabulary " + std::to_string(vocab_size) +
-                                hint);
+    throw UsageError(vocab_json.string() + " has " + std::to_string(entries) +
+                     " entries, the model's vocabulary " + std::to_string(vocab_size) + hint);
   }
 }
 
@@ -130,17 +129,16 @@ void check_vocabulary(const HfExport& options, const RunVocabulary& known, int64
   const TokenizerFiles files = with_checksums(options.tokenizer);
   if (is_gpt2(files)) check_size(files.files[0].path, known, vocab_size, kHint);
   if (!known.tokenizer.empty() && files.kind != known.tokenizer.kind) {
-    throw std::invalid_argument(files.files[0].path + " is of the kind " + files.kind +
-                                ", but the model's data was made with one of the kind " +
-                                known.tokenizer.kind + kHint);
+    throw UsageError(files.files[0].path + " is of the kind " + files.kind +
+                     ", but the model's data was made with one of the kind " +
+                     known.tokenizer.kind + kHint);
   }
   for (size_t i = 0; i < std::min(files.files.size(), known.tokenizer.files.size()); ++i) {
     const TokenizerFile& file = files.files[i];
     const std::string& wanted = known.tokenizer.files[i].sha256;
     if (wanted.empty() || file.sha256 == wanted) continue;
-    throw std::invalid_argument(file.path + " has SHA-256 " + file.sha256 +
-                                ", but the model's data was made with a file of SHA-256 " + wanted +
-                                kHint);
+    throw UsageError(file.path + " has SHA-256 " + file.sha256 +
+                     ", but the model's data was made with a file of SHA-256 " + wanted + kHint);
   }
 }
 
@@ -176,8 +174,8 @@ std::string tokenizer_config_of(const TokenizerFiles& tokenizer, int64_t max_pos
 // An older export goes as a whole: its tokenizer beside new weights would be another model's.
 void make_room(const HfExport& options) {
   if (fs::exists(options.output) && !fs::is_empty(options.output) && !options.overwrite) {
-    throw std::invalid_argument("the folder " + options.output.string() +
-                                " holds files already: give another --output, or --overwrite");
+    throw UsageError("the folder " + options.output.string() +
+                     " holds files already: give another --output, or --overwrite");
   }
   fs::create_directories(options.output);
   for (const char* name : kExportedFiles) remove_file(options.output / name);
@@ -233,7 +231,7 @@ TokenizerFiles find_tokenizer_files(const CheckpointInfo& checkpoint) {
                     : "neither " + known.files[0].path + " nor " + folder.string() +
                           " has the vocabulary that the model's data was made with (SHA-256 " +
                           known.files[0].sha256 + ")";
-  throw std::invalid_argument(
+  throw UsageError(
       what + ", for the tokenizer files; give " +
       (known.empty() || is_gpt2(known) ? "--vocab-file and --merge-file" : "--tokenizer") +
       ", or --no-tokenizer");

@@ -33,7 +33,7 @@ struct HfExport {
   DType dtype = DType::kFloat32;
 };
 // Writes the folder; every file is complete or absent. Throws std::runtime_error for a checkpoint
-// that is damaged or none's, std::invalid_argument for a folder that holds files already and for
+// that is damaged or none's, UsageError for a folder that holds files already and for
 // a tokenizer that is not the one of the model's data, std::system_error where files cannot be read
 // or written.
 void export_hf(const HfExport& options);
@@ -41,7 +41,7 @@ void export_hf(const HfExport& options);
 // Returns the tokenizer's files that the data of a checkpoint was tokenized with: the files
 // themselves where they still have their checksums, else equal ones in vocabulary_folder().
 // Those of vocabulary_folder() serve any checkpoint that does not know its vocabulary. Throws
-// std::invalid_argument if they are not found.
+// UsageError if they are not found.
 TokenizerFiles find_tokenizer_files(const CheckpointInfo& checkpoint);
 
 struct HfImport {

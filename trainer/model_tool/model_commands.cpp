@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <stdexcept>
-
 #include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/terminal/messages.h"
 #include "indexed_dataset/base/terminal/terminal_text.h"
@@ -78,7 +76,7 @@ class ExportCommand final : public Command {
   // The data names its kind; where it knows none, the file is taken for a tokenizer.json.
   TokenizerFiles given_tokenizer(const TokenizerFiles& of_data) const {
     if (is_gpt2(of_data)) {
-      throw std::invalid_argument(
+      throw UsageError(
           "--tokenizer: the model's data was made with a vocab.json and a merges.txt; give "
           "--vocab-file and --merge-file");
     }
@@ -112,7 +110,7 @@ class ImportCommand final : public Command {
 
   int run(const OptionSet&) override {
     if (latest_iteration(save_) || !stored_iterations(save_).empty()) {
-      throw std::invalid_argument(save_ + " already holds checkpoints; import into another folder");
+      throw UsageError(save_ + " already holds checkpoints; import into another folder");
     }
     const std::string note =
         import_hf({.input = input_,

@@ -66,7 +66,7 @@ std::unique_ptr<Communicator> create_pinned_communicator(Backend& backend, Tenso
 // The size of `staging`, in bytes.
 constexpr int64_t kPinnedStagingBytes = 64 << 20;
 
-// Throws std::invalid_argument unless `whole` is `size` times `part`, of the same type.
+// Throws UsageError unless `whole` is `size` times `part`, of the same type.
 void check_parts(Tensor whole, Tensor part, int size);
 
 }  // namespace weft

@@ -26,7 +26,7 @@ void throw_nccl_failure(NcclResult result, const std::string& message) {
       throw RunFailed(static_cast<int>(ExitCode::kPeerLost),
                       "another rank or the network to it was lost: " + text);
     case NcclResult::kInvalidUsage:
-      throw std::invalid_argument(
+      throw UsageError(
           text +
           "; check the NCCL_ variables of the environment, and that every rank has a GPU of its own "
           "(slices of one, MIG, do not count: give --distributed-backend mpi)");

@@ -18,7 +18,7 @@ enum class NcclResult : int {
 
 // Throws DeviceOutOfMemory or DeviceLost for an error of CUDA; LimitExceeded where this host lacks
 // shared memory; RunFailed with kPeerLost for other errors of the system and of another rank;
-// std::invalid_argument for a use that NCCL refuses, because that follows from its environment or
+// UsageError for a use that NCCL refuses, because that follows from its environment or
 // from how ranks share GPUs; std::logic_error for what is a mistake of ours or of NCCL.
 [[noreturn]] void throw_nccl_failure(NcclResult result, const std::string& message);
 

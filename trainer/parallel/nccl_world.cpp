@@ -8,6 +8,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "trainer/parallel/first_operations.h"
 #include "trainer/parallel/nccl_failure.h"
 #include "trainer/ranks/agreement.h"
@@ -137,10 +138,9 @@ class World final : public NcclWorld {
     // for each other [NCCL user guide, "Using multiple NCCL communicators concurrently"].
     setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", /*overwrite=*/1);
     if (version() < NCCL_VERSION(2, 26, 0)) {
-      throw std::invalid_argument(
-          description() +
-          ": several GPUs need NCCL 2.26 or newer, which keeps the order of "
-          "operations; look for an older libnccl.so.2 in LD_LIBRARY_PATH");
+      throw UsageError(description() +
+                       ": several GPUs need NCCL 2.26 or newer, which keeps the order of "
+                       "operations; look for an older libnccl.so.2 in LD_LIBRARY_PATH");
     }
     check_ranks_agree(host, {{"the library", description()}});
     ncclUniqueId id{};

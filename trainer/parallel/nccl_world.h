@@ -29,7 +29,7 @@ class NcclWorld {
 };
 
 // All ranks of `host` call it together; both arguments outlive the world and what is split from it.
-// Throws std::invalid_argument if this program was built without NCCL, and as throw_nccl_failure()
+// Throws UsageError if this program was built without NCCL, and as throw_nccl_failure()
 // where NCCL fails; so do its operations.
 std::unique_ptr<NcclWorld> create_nccl_world(HostGroup& host, Backend& backend);
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <stdexcept>
+#include "indexed_dataset/base/process/exit_code.h"
 
 namespace weft {
 namespace {
@@ -45,7 +45,7 @@ int ParallelLayout::world_rank() const {
 
 Topology topology_of(int64_t world_size, int64_t tp_size, int64_t pp_size, RankOrder order) {
   if (tp_size < 1 || pp_size < 1 || world_size % (tp_size * pp_size) != 0) {
-    throw std::invalid_argument(
+    throw UsageError(
         fmt::format("{} ranks are not a multiple of --tensor-model-parallel-size {} times "
                     "--pipeline-model-parallel-size {}",
                     world_size, tp_size, pp_size));

@@ -40,7 +40,7 @@ struct ParallelLayout : Topology, Coordinates {
 };
 
 // Returns the topology of `world_size` ranks: what tensor and pipeline parallelism leave over is
-// data parallelism. Throws std::invalid_argument, which names all sizes, where they do not divide.
+// data parallelism. Throws UsageError, which names all sizes, where they do not divide.
 Topology topology_of(int64_t world_size, int64_t tp_size, int64_t pp_size,
                      RankOrder order = RankOrder::kTpDpPp);
 

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <chrono>
 #include <set>
-#include <stdexcept>
 #include <thread>
 #include <vector>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "trainer/parallel/nccl_world.h"
 
 namespace weft {
@@ -135,7 +135,7 @@ void check_devices_differ(HostGroup& host, const std::string& device_id) {
     const auto first =
         static_cast<size_t>(std::find(ids.begin(), ids.end(), ids[rank]) - ids.begin());
     if (first == rank) continue;
-    throw std::invalid_argument(fmt::format(
+    throw UsageError(fmt::format(
         "{} and {} have the same GPU ({}): start no more ranks on a host than it has GPUs, or give "
         "--distributed-backend mpi, by which ranks share a GPU (slowly)",
         host.name_of(static_cast<int>(first)), host.name_of(static_cast<int>(rank)), ids[rank]));

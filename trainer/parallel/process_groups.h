@@ -51,7 +51,7 @@ ProcessGroups create_pinned_process_groups(HostGroup& host, const Topology& topo
 ProcessGroups create_nccl_process_groups(HostGroup& host, const Topology& topology,
                                          Backend& backend, std::string& description);
 
-// All ranks call it. Throws std::invalid_argument on each where two of them have the same device;
+// All ranks call it. Throws UsageError on each where two of them have the same device;
 // `device_id` is this rank's (Backend::device_id).
 void check_devices_differ(HostGroup& host, const std::string& device_id);
 

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
-#include <stdexcept>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/storage/whole_files.h"
 #include "indexed_dataset/format/pair/reader.h"
 #include "indexed_dataset/format/pair/shared_pair_writer.h"
@@ -57,10 +57,9 @@ void write_once(const fs::path& path, const std::string& bytes) {
 void resolve_train_epochs(Config& config) {
   if (!config.train_epochs || *config.train_epochs < 1 || config.seq_length < 1) return;
   if (config.train_iters || config.train_samples)
-    throw std::invalid_argument(
+    throw UsageError(
         "--train-epochs excludes --train-iters and --train-samples: it gives their number");
-  if (config.paths.empty())
-    throw std::invalid_argument("--train-epochs needs a dataset: give --data-path");
+  if (config.paths.empty()) throw UsageError("--train-epochs needs a dataset: give --data-path");
   const SplitBlends blends = resolve_data_paths(config.paths);
   const std::vector<Blend>& training = blends.of(Split::kTrain);
   const bool is_plain = training.size() == 1 && blends.changes.empty() &&
@@ -68,7 +67,7 @@ void resolve_train_epochs(Config& config) {
                         (training.front().prefixes.size() == 1 ||
                          (training.front().weights.empty() && *config.train_epochs == 1));
   if (!is_plain)
-    throw std::invalid_argument(fmt::format(
+    throw UsageError(fmt::format(
         "--train-epochs {}: only one dataset has epochs of its own; of several without weights each "
         "sample comes once (--train-epochs 1); else give --train-samples, weft-data index tells the "
         "epochs of each",
@@ -78,11 +77,11 @@ void resolve_train_epochs(Config& config) {
     int64_t tokens = 0;
     if (__builtin_mul_overflow(training_tokens(prefix, config, blends.has_own_paths),
                                *config.train_epochs, &tokens))
-      throw std::invalid_argument("--train-epochs: the number of tokens does not fit into 64 bits");
+      throw UsageError("--train-epochs: the number of tokens does not fit into 64 bits");
     samples += (std::max<int64_t>(tokens, 1) - 1) / config.seq_length;
   }
   if (samples < 1)
-    throw std::invalid_argument(fmt::format(
+    throw UsageError(fmt::format(
         "--train-epochs {}: the training set has less than one sample of --seq-length {}",
         *config.train_epochs, config.seq_length));
   config.train_samples = samples;

@@ -9,7 +9,7 @@
 namespace weft {
 
 // Sets --train-samples of --train-epochs: the whole samples that so many epochs of the training set
-// have. Throws std::invalid_argument where that is no number of one dataset, or of each sample of
+// have. Throws UsageError where that is no number of one dataset, or of each sample of
 // several once; and as DatasetReader.
 void resolve_train_epochs(Config& config);
 

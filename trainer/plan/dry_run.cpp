@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "trainer/config/device_profile.h"
 #include "trainer/data/loader_plan.h"
 #include "trainer/log/banner.h"
@@ -33,7 +34,7 @@ struct PlannedDevice {
     }
     profile = find_device_profile(config.device_profile);
     if (config.has_fp8() && !profile->has_fp8)
-      throw std::invalid_argument(fmt::format(
+      throw UsageError(fmt::format(
           "fp8 products: {} has none; compute capability 8.9 is needed (Ada, Hopper); leave "
           "--fp8-format out",
           profile->name));

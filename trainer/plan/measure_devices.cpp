@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <stdexcept>
 #include <vector>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "trainer/ceilings/measure_device.h"
 #include "trainer/log/log_lines.h"
 #include "trainer/plan/train_setup.h"
@@ -16,7 +16,7 @@ namespace weft {
 void measure_devices(const Config& config, HostGroup& ranks, std::FILE* out) {
   const std::string algorithms = algorithm_cache(config);
   if (algorithms.empty()) {
-    throw std::invalid_argument(
+    throw UsageError(
         "--measure-device: there is no $HOME for ~/.cache/weft; give --gemm-algorithm-cache FILE, "
         "beside which the measurements are kept");
   }
@@ -24,11 +24,11 @@ void measure_devices(const Config& config, HostGroup& ranks, std::FILE* out) {
   const bool is_gpu = choice.kind == DeviceKind::kCuda;
   const double seconds = config.measure_device_seconds.value_or(is_gpu ? 30 : 3);
   if (!(seconds > 0) || seconds > 3600) {
-    throw std::invalid_argument(fmt::format(
+    throw UsageError(fmt::format(
         "--measure-device-seconds must be positive and at most 3600 (got {})", seconds));
   }
   if (!is_gpu && ranks.size() > 1) {
-    throw std::invalid_argument(
+    throw UsageError(
         "--measure-device on a CPU: several ranks would measure each other; start one process");
   }
   const std::unique_ptr<Backend> backend = create_backend(choice.kind, local_rank(ranks));

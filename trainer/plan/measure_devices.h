@@ -9,7 +9,7 @@
 namespace weft {
 
 // All ranks measure their devices at the same time, as in training; the first one prints to `out`
-// and writes the file. Throws std::invalid_argument where no file can be named, where ranks share a
+// and writes the file. Throws UsageError where no file can be named, where ranks share a
 // device, and as choose_device() and store_ceilings().
 void measure_devices(const Config& config, HostGroup& ranks, std::FILE* out);
 

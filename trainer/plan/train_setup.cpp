@@ -4,9 +4,9 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <stdexcept>
 #include <utility>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "kernels/flash_attention.h"
 #include "kernels/flash_kernels.h"
 #include "kernels/unfused_attention.h"
@@ -29,8 +29,8 @@ DeviceChoice choose_device(const std::string& device) {
   if (num_devices == 0) {
     if (device == "auto") return {DeviceKind::kCpu, "no GPU: " + why};
     const bool has_hint = why.find("--device cpu") != std::string::npos;
-    throw std::invalid_argument("--device cuda: no usable GPU: " + why +
-                                (has_hint ? "" : "; --device cpu trains without one"));
+    throw UsageError("--device cuda: no usable GPU: " + why +
+                     (has_hint ? "" : "; --device cpu trains without one"));
   }
   return {DeviceKind::kCuda, device == "auto"
                                  ? fmt::format("{} GPU(s) found, one for each rank", num_devices)
@@ -57,12 +57,12 @@ std::string slow_attention_line(const ModelShape& shape, const Topology& topolog
 std::string attention_line(const ModelShape& shape, const Topology& topology) {
   if (!has_flash_attention(shape.head_size, shape.dtype))
     return slow_attention_line(shape, topology);
-  return "> attention: " + flash_kernels() + "\n";
+  return "> attention: " + as_usage(flash_kernels) + "\n";
 }
 
 std::unique_ptr<Backend> create_backend(DeviceKind kind, int local_rank) {
   if (kind == DeviceKind::kCpu) return create_cpu_backend();
-  return create_cuda_backend(local_rank % num_cuda_devices());
+  return as_usage([&] { return create_cuda_backend(local_rank % num_cuda_devices()); });
 }
 
 ProcessGroups create_groups(const Topology& topology, const Config& config, HostGroup& ranks,
@@ -128,9 +128,8 @@ std::string stage_lines(const Config& config, const Topology& topology) {
 void check_padding(const Config& config, const RunVocabulary& vocabulary) {
   const int64_t padded = config.padded_vocab_size(vocabulary.num_tokens);
   if (padded >= vocabulary.num_tokens) return;
-  throw std::invalid_argument(
-      fmt::format("--pad-vocab-size-to {} is smaller than the vocabulary of {} ({})", padded,
-                  vocabulary.num_tokens, vocabulary.source));
+  throw UsageError(fmt::format("--pad-vocab-size-to {} is smaller than the vocabulary of {} ({})",
+                               padded, vocabulary.num_tokens, vocabulary.source));
 }
 
 RunPosition position_of(const ScalarState& scalars) {

@@ -20,7 +20,7 @@ struct DeviceChoice {
   DeviceKind kind = DeviceKind::kCpu;
   std::string why;
 };
-// Resolves the value of --device. Throws std::invalid_argument for --device cuda without a usable
+// Resolves the value of --device. Throws UsageError for --device cuda without a usable
 // GPU.
 DeviceChoice choose_device(const std::string& device);
 // Returns a line that tells that a GPU has no flash attention for the model's heads; "" where it
@@ -49,7 +49,7 @@ std::string stage_lines(const Config& config, const Topology& topology);
 // Returns Megatron's line for each rank of a copy of the model: the number of its parameters.
 std::string num_parameters_lines(const ModelShape& shape, const Topology& topology);
 
-// Throws std::invalid_argument where --pad-vocab-size-to is smaller than the vocabulary.
+// Throws UsageError where --pad-vocab-size-to is smaller than the vocabulary.
 void check_padding(const Config& config, const RunVocabulary& vocabulary);
 
 // Adds the memory through which checkpoints are copied to the trainer's plan, and with --async-save

@@ -1,9 +1,9 @@
 // The checks of batch sizes and of the run's length.
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <utility>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/order/batches/batch_size_problems.h"
 #include "trainer/problems/problem_list.h"
 
@@ -16,7 +16,7 @@ void check_step_schedule(Config& c, ProblemList& p) {
       c.batch_size_plan();
       return;
     }
-  } catch (const std::invalid_argument& error) {
+  } catch (const UsageError& error) {
     p.add_if(true, "{}", error.what());
   }
   c.step_batch_size_schedule.clear();
@@ -42,7 +42,7 @@ void check_duration(const Config& c, ProblemList& p) {
     p.add_if(!untrained.empty() && !c.curriculum_metrics.empty(),
              "--iterations-to-skip and --skip-train-iteration-range do not go with "
              "--curriculum-metrics");
-  } catch (const std::invalid_argument& error) {
+  } catch (const UsageError& error) {
     p.add_if(true, "{}", error.what());
   }
   p.add_if(c.train_iters && c.train_samples,

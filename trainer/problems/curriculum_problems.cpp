@@ -1,7 +1,7 @@
 // The checks of curricula, by the length of sequences and by difficulty, and of what is counted in
 // tokens.
-#include <stdexcept>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "trainer/problems/problem_list.h"
 
 namespace weft {
@@ -69,7 +69,7 @@ void check_curriculum(Config& c, ProblemList& p) {
   if (c.seq_length < 1) return;  // this is told already
   try {
     c.length_curriculum();
-  } catch (const std::invalid_argument& error) {
+  } catch (const UsageError& error) {
     p.add_if(true, "{}", error.what());
     c.curriculum = {};
     return;
@@ -91,7 +91,7 @@ void check_metric_curriculum(Config& c, ProblemList& p) {
            c.curriculum_metrics_seed);
   try {
     parse_curriculum_metrics(c.curriculum_metrics);
-  } catch (const std::invalid_argument& error) {
+  } catch (const UsageError& error) {
     p.add_if(true, "{}", error.what());
     c.curriculum_metrics.clear();
     return;

@@ -1,7 +1,7 @@
 // The checks of datasets, of their shares by --split, and of how samples are loaded.
 #include <array>
-#include <stdexcept>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/order/samples/split.h"
 #include "trainer/problems/problem_list.h"
 
@@ -25,7 +25,7 @@ void check_split(const Config& c, ProblemList& p) {
              "validation requested (--eval-iters {}) but --split {} gives it 0 %; "
              "give --eval-iters 0 or a share",
              c.eval_iters, c.split);
-  } catch (const std::invalid_argument& error) {
+  } catch (const UsageError& error) {
     p.add_if(true, "--split {}: {}", c.split, error.what());
   }
 }

@@ -2,8 +2,8 @@
 // interleaved.
 #include <algorithm>
 #include <optional>
-#include <stdexcept>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "trainer/config/model_shape.h"
 #include "trainer/config/pipeline_partition.h"
 #include "trainer/problems/problem_list.h"
@@ -119,7 +119,7 @@ void check_pipeline(const Config& c, bool has_shape, ProblemList& p) {
     // The size of the vocabulary, which may not be known yet, changes no stage that is refused.
     layers_of_stages(partition_method(c), pp, model_shape(c, c.vocab_size.value_or(1)),
                      num_virtual_stages);
-  } catch (const std::invalid_argument& error) {
+  } catch (const UsageError& error) {
     p.add_if(true, "{}", error.what());
   }
   if (num_virtual_stages == 1 || c.micro_batch_size < 1) return;

@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <stdexcept>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "trainer/problems/problem_list.h"
 
 namespace weft {
@@ -70,7 +70,7 @@ void check_profile(const Config& c, ProblemList& p) {
     p.add_if(c.train_iters.value_or(steps->last) < steps->last,
              "--profile-steps {} goes beyond --train-iters {}", c.profile_steps,
              c.train_iters.value_or(0));
-  } catch (const std::invalid_argument& error) {
+  } catch (const UsageError& error) {
     p.add_if(true, "{}", error.what());
   }
 }

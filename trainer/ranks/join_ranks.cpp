@@ -1,8 +1,9 @@
 #include "trainer/ranks/join_ranks.h"
 
 #include <cstdlib>
-#include <stdexcept>
 #include <utility>
+
+#include "indexed_dataset/base/process/exit_code.h"
 
 namespace weft {
 namespace {
@@ -20,9 +21,9 @@ std::optional<std::string> find_in_environment(const char* name) {
 void refuse_torchrun(const FindVariable& find_variable) {
   const auto size = find_variable("WORLD_SIZE"), rank = find_variable("RANK");
   if (!size || !rank || std::atoi(size->c_str()) <= 1) return;
-  throw std::invalid_argument("torchrun's variables (RANK=" + *rank + ", WORLD_SIZE=" + *size +
-                              ") do not let the ranks of weft-train find each other; " +
-                              kHowToStart + "; unset them if this process is alone");
+  throw UsageError("torchrun's variables (RANK=" + *rank + ", WORLD_SIZE=" + *size +
+                   ") do not let the ranks of weft-train find each other; " + kHowToStart +
+                   "; unset them if this process is alone");
 }
 
 }  // namespace
@@ -31,8 +32,8 @@ Launch find_launch_of_ranks(const FindVariable& find_variable) {
   Launch launch = find_launch(find_variable);
   if (launch.num_processes == 1 && !launch.has_mpi) refuse_torchrun(find_variable);
   if (launch.num_processes != 1 && !launch.has_mpi) {
-    throw std::invalid_argument("srun has started several tasks that do not know each other (" +
-                                launch.source + ", and no PMIX_RANK); " + kHowToStart);
+    throw UsageError("srun has started several tasks that do not know each other (" +
+                     launch.source + ", and no PMIX_RANK); " + kHowToStart);
   }
   return launch;
 }
@@ -47,9 +48,8 @@ std::unique_ptr<HostGroup> join_ranks(TransportGroupOptions options) {
   }
   transport->end();
   if (launch.num_processes == 0) return create_lone_host_group(std::move(options));
-  throw std::invalid_argument("several processes were started together (" + launch.source +
-                              "), but Open MPI finds one: the launcher is of another MPI; " +
-                              kHowToStart);
+  throw UsageError("several processes were started together (" + launch.source +
+                   "), but Open MPI finds one: the launcher is of another MPI; " + kHowToStart);
 }
 
 }  // namespace weft

@@ -17,11 +17,11 @@
 namespace weft {
 
 // Joins the processes that were started together with this one; a process alone gets a group of
-// one. Throws std::invalid_argument, which says how to start, where they cannot find each other or
+// one. Throws UsageError, which says how to start, where they cannot find each other or
 // this program was built without MPI, and std::runtime_error if MPI fails.
 std::unique_ptr<HostGroup> join_ranks(TransportGroupOptions options);
 
-// Returns how this process was started. Throws std::invalid_argument for a launcher without MPI.
+// Returns how this process was started. Throws UsageError for a launcher without MPI.
 Launch find_launch_of_ranks(const FindVariable& find_variable);
 
 }  // namespace weft

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/order/samples/split.h"
 #include "trainer/command_line/option_text.h"
 
@@ -27,7 +27,7 @@ void check_curriculum_mode(const CheckpointInfo& checkpoint, const Config& confi
   if (reshaped == config.length_curriculum().reshapes() ||
       checkpoint.scalars.consumed_tokens == samples * config.seq_length)
     return;
-  throw std::invalid_argument(fmt::format(
+  throw UsageError(fmt::format(
       "the checkpoint was saved {} --curriculum-mode reshape, after {} samples of {} tokens in all, and "
       "this run is {} it: it would repeat or lose tokens; resume with the mode that the run had, or "
       "start another run with --finetune",
@@ -49,7 +49,7 @@ void check_batch_sizes_of_draws(const CheckpointInfo& checkpoint, const Config& 
         std::pair("rampup_batch_size", "--rampup-batch-size"),
         std::pair("step_batch_size_schedule", "--step-batch-size-schedule")}) {
     if (!saved.contains(name) || saved[name] == ours[name]) continue;
-    throw std::invalid_argument(fmt::format(
+    throw UsageError(fmt::format(
         "{} was {} when the checkpoint was saved and is {} now: the iterations of --curriculum-metrics "
         "would begin with other samples, and some would come twice or not at all; resume with the old "
         "batch sizes, or start another run with --finetune",

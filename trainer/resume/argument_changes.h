@@ -16,7 +16,7 @@ const char* words_of(ChangeEffect effect);
 std::vector<std::string> argument_differences(const CheckpointInfo& checkpoint,
                                               const Config& config);
 
-// Throws std::invalid_argument where the consumed samples and tokens do not tell with which one the
+// Throws UsageError where the consumed samples and tokens do not tell with which one the
 // changed run goes on: a curriculum that reshapes and one that does not, or other batch sizes of a
 // curriculum by difficulty.
 void check_place_is_known(const CheckpointInfo& checkpoint, const Config& config);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/process/json_integer.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/command_line/option_text.h"
@@ -79,7 +80,7 @@ LrSettings reconcile_with(const CheckpointInfo& checkpoint, const LrSettings& ou
                           const LrSettings& saved, const Config& config) {
   try {
     return reconcile(ours, saved, lr_conflict(config));
-  } catch (const std::invalid_argument& error) {
+  } catch (const UsageError& error) {
     const auto arguments =
         nlohmann::json::parse(checkpoint.arguments_json, nullptr, /*allow_exceptions=*/false);
     const auto batch =
@@ -87,7 +88,7 @@ LrSettings reconcile_with(const CheckpointInfo& checkpoint, const LrSettings& ou
     if (!config.train_iters || batch == arguments.end() || !batch->is_number_integer() ||
         *batch == config.global_batch())
       throw;
-    throw std::invalid_argument(fmt::format(
+    throw UsageError(fmt::format(
         "{}. These count samples, and --global-batch-size was {} and is {} now{}", error.what(),
         batch->get<int64_t>(), config.global_batch(),
         config.global_batch_size ? "" : ", which follows from the number of ranks: give it"));
@@ -101,14 +102,14 @@ void refuse_what_is_no_save_folder(const std::filesystem::path& load) {
   if (!fs::is_directory(load)) return;
   if (fs::exists(manifest_path(load)) || fs::exists(load / "state_00000.safetensors")) {
     const fs::path folder = load.has_filename() ? load : load.parent_path();
-    throw std::invalid_argument(fmt::format(
+    throw UsageError(fmt::format(
         "--load {} is a checkpoint itself: give the folder that it lies in, --load {}, and its "
         "iteration by --ckpt-step",
         load.string(), folder.has_parent_path() ? folder.parent_path().string() : "."));
   }
   if (holds_model_of_megatron(load) || holds_model_of_megatron(load / "release")) {
-    throw std::invalid_argument(fmt::format("--load {} holds a checkpoint of Megatron, {}",
-                                            load.string(), kWayFromMegatron));
+    throw UsageError(fmt::format("--load {} holds a checkpoint of Megatron, {}", load.string(),
+                                 kWayFromMegatron));
   }
 }
 
@@ -158,7 +159,7 @@ std::optional<CheckpointChoice> checkpoint_to_load(const Config& config) {
   const std::filesystem::path hf_weights = std::filesystem::path(config.load) / "model.safetensors";
   if (!choice && (std::filesystem::exists(hf_weights) ||
                   std::filesystem::exists(hf_weights.string() + ".index.json"))) {
-    throw std::invalid_argument(fmt::format(
+    throw UsageError(fmt::format(
         "--load {} is a Hugging Face folder: make a checkpoint of it first with weft-model import "
         "--input {} --save START, and give --load START",
         config.load, config.load));
@@ -193,15 +194,15 @@ void check_save_folder(const Config& config, bool loads) {
   for (const int64_t iteration : stored_iterations(config.save)) {
     const std::filesystem::path folder = checkpoint_folder(config.save, iteration);
     if (!std::filesystem::exists(folder) || is_replaceable(folder)) continue;
-    throw std::invalid_argument(folder.string() +
-                                " holds files, but no checkpoint of Weft, so this run could not "
-                                "save under that name; move it away or give another --save");
+    throw UsageError(folder.string() +
+                     " holds files, but no checkpoint of Weft, so this run could not "
+                     "save under that name; move it away or give another --save");
   }
   if (config.overwrite) return;
   if (loads && loads_from_its_save_folder(config) && !config.finetune) return;
   const std::vector<int64_t> stored = stored_iterations(config.save);
   if (stored.empty() && !latest_iteration(config.save)) return;
-  throw std::invalid_argument(fmt::format(
+  throw UsageError(fmt::format(
       "--save {} holds checkpoints{}, and this run would {} and overwrite them: give --load {} to "
       "resume, another --save, or --overwrite",
       config.save,
@@ -216,7 +217,7 @@ Resume plan_resume(const CheckpointInfo& checkpoint, const ModelShape& shape, co
   if (!differences.empty()) {
     std::string message = "the checkpoint in " + config.load + " is of another model:";
     for (const std::string& difference : differences) message += "\n  " + difference;
-    throw std::invalid_argument(message);
+    throw UsageError(message);
   }
   const LrSettings ours = lr_settings(config);
   // Imported weights have neither iterations nor a schedule.
@@ -238,7 +239,7 @@ Resume plan_resume(const CheckpointInfo& checkpoint, const ModelShape& shape, co
       {checkpoint.scalars.consumed_samples, checkpoint.scalars.consumed_tokens});
   const DataDifferences blend_changes =
       compare_blends(checkpoint.data, checkpoint.arguments_json, data, num_begun, config);
-  if (!blend_changes.refused.empty()) throw std::invalid_argument(blend_changes.refused.front());
+  if (!blend_changes.refused.empty()) throw UsageError(blend_changes.refused.front());
 
   const LrSettings saved = saved_settings(checkpoint, ours);
   Resume resume{.state = {.scalars = checkpoint.scalars,

@@ -32,14 +32,14 @@ CheckpointInfo checkpoint_info(const RunState& state, const ModelShape& shape, c
 
 // Returns the checkpoint to load: that of --ckpt-step, else choose_checkpoint() of --load. Where
 // there is none, it returns nothing, or throws std::runtime_error with
-// --exit-on-missing-checkpoint, and std::invalid_argument for a Hugging Face folder. Throws what
+// --exit-on-missing-checkpoint, and UsageError for a Hugging Face folder. Throws what
 // choose_checkpoint() throws.
 std::optional<CheckpointChoice> checkpoint_to_load(const Config& config);
 
 // Returns whether both options name one folder, however they spell it.
 bool loads_from_its_save_folder(const Config& config);
 
-// Throws std::invalid_argument if --save holds an iter_ folder of another program, or if the run
+// Throws UsageError if --save holds an iter_ folder of another program, or if the run
 // would start anew, or from another folder, and overwrite
 // the checkpoints in --save, unless --overwrite asks for that. `loads` tells whether it loads one.
 void check_save_folder(const Config& config, bool loads);
@@ -53,7 +53,7 @@ struct Resume {
 };
 // Checks that a checkpoint fits this run and says where the run goes on. With --finetune, and from
 // imported weights, it starts at iteration 0. From weights saved with --no-save-optim, or with
-// --no-load-optim, it goes on with a fresh optimizer. Throws std::invalid_argument, which names
+// --no-load-optim, it goes on with a fresh optimizer. Throws UsageError, which names
 // every difference of the architecture, where the learning-rate schedules differ (reconcile()), and
 // where samples would come twice or not at all (check_place_is_known(), compare_blends());
 // std::runtime_error where the bytes of the dataset were changed under its name, or its vocabulary

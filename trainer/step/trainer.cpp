@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "kernels/cuda_scratch.h"
 #include "trainer/ceilings/algorithm_file.h"
 #include "trainer/step/planned_step.h"
@@ -42,7 +43,8 @@ std::optional<Fp8ScalingState> fp8_scaling_from(const std::optional<Fp8ScalingSt
 
 int64_t workspace_bytes_of(const Backend& backend, const TrainerOptions& options,
                            const ParallelLayout& layout) {
-  const std::vector<AnyOperation> operations = plan_step(options, layout).operations;
+  const std::vector<AnyOperation> operations =
+      as_usage([&] { return plan_step(options, layout); }).operations;
   return options.planned_multiprocessors
              ? cuda::workspace_bytes(operations, *options.planned_multiprocessors)
              : backend.workspace_bytes(operations);

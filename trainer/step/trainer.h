@@ -70,7 +70,7 @@ struct StepOptions {
 
 class Trainer {
  public:
-  // `backend` and `groups` must outlive the trainer. Throws std::invalid_argument for impossible
+  // `backend` and `groups` must outlive the trainer. Throws UsageError for impossible
   // sizes or layouts.
   Trainer(Backend& backend, const TrainerOptions& options,
           const ProcessGroups& groups = lone_process_groups());

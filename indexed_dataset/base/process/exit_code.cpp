@@ -1,22 +1,15 @@
 #include "indexed_dataset/base/process/exit_code.h"
 
-#include <algorithm>
 #include <cerrno>
-#include <iterator>
 #include <new>
 #include <regex>
-#include <string_view>
 #include <system_error>
 
 namespace weft {
 namespace {
 
-// The whole message of an exception of GCC's std::stoi and its kind is the name of the function.
-constexpr std::string_view kConversions[] = {"stoi",   "stol", "stoul", "stoll",
-                                             "stoull", "stof", "stod",  "stold"};
-
-// True for what the standard library throws where the program has made a mistake: its types of
-// runtime errors, and std::stoi and its kind, whose message is the name of the function.
+// True for the types of runtime errors that the standard library throws where the program has made a
+// mistake.
 bool is_mistake_of_the_program(const std::exception& error) {
   const auto is = [&error]<typename T>(std::type_identity<T>) {
     return dynamic_cast<const T*>(&error) != nullptr;
@@ -24,9 +17,7 @@ bool is_mistake_of_the_program(const std::exception& error) {
   return is(std::type_identity<std::range_error>{}) ||
          is(std::type_identity<std::overflow_error>{}) ||
          is(std::type_identity<std::underflow_error>{}) ||
-         is(std::type_identity<std::regex_error>{}) ||
-         (is(std::type_identity<std::invalid_argument>{}) &&
-          std::ranges::find(kConversions, error.what()) != std::end(kConversions));
+         is(std::type_identity<std::regex_error>{});
 }
 
 }  // namespace
@@ -39,7 +30,7 @@ ExitCode exit_code_for(const std::exception& error) {
   if (const auto* failed = dynamic_cast<const RunFailed*>(&error)) {
     return static_cast<ExitCode>(failed->exit_code);
   }
-  if (is(std::type_identity<std::invalid_argument>{})) return ExitCode::kUsage;
+  if (is(std::type_identity<UsageError>{})) return ExitCode::kUsage;
   if (is(std::type_identity<ChecksumMismatch>{})) return ExitCode::kChecksumMismatch;
   if (is(std::type_identity<NetworkError>{})) return ExitCode::kNetwork;
   if (is(std::type_identity<LockedByAnotherRun>{})) return ExitCode::kLocked;

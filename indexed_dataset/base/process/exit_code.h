@@ -1,7 +1,7 @@
 // Exit codes of all programs (README, "Exit codes"), and the exception that stands for each.
 //
-// Libraries throw standard exceptions; `main` catches once and maps:
-//   std::invalid_argument  wrong options or configuration        -> 2
+// Libraries throw standard exceptions and these; `main` catches once and maps:
+//   UsageError             wrong options or configuration        -> 2
 //   ChecksumMismatch       stored and computed checksums differ  -> 6
 //   NetworkError           a download failed for good            -> 7
 //   LockedByAnotherRun     the output belongs to a live run      -> 8
@@ -12,6 +12,7 @@
 //   std::system_error      ENOSPC, EDQUOT, EFBIG -> 5, ENOMEM -> 9, any other    -> 4
 //   std::runtime_error     the input data is not as needed       -> 3
 //   anything else          a mistake in the program              -> 1
+// So a std::invalid_argument of std::stoi, or of a library's own checks, is no fault of the user.
 #pragma once
 
 #include <exception>
@@ -40,6 +41,9 @@ enum class ExitCode : int {
   kDeviceOutOfMemory = 16,  // weft-train
 };
 
+struct UsageError : std::invalid_argument {
+  using std::invalid_argument::invalid_argument;
+};
 struct ChecksumMismatch : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -61,6 +65,17 @@ struct RunFailed : std::runtime_error {
       : std::runtime_error(message), exit_code(the_exit_code) {}
   int exit_code;
 };
+
+// Calls a function of a library that refuses users' values by std::invalid_argument (the tokenizer
+// and the kernels, which know nothing of exit codes): its refusal becomes a UsageError.
+template <class Call>
+auto as_usage(Call&& call) {
+  try {
+    return call();
+  } catch (const std::invalid_argument& refusal) {
+    throw UsageError(refusal.what());
+  }
+}
 
 // The exit code of a program that ends because of `error`, by the table above.
 ExitCode exit_code_for(const std::exception& error);

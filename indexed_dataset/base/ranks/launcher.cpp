@@ -2,7 +2,8 @@
 
 #include <charconv>
 #include <cstdlib>
-#include <stdexcept>
+
+#include "indexed_dataset/base/process/exit_code.h"
 
 namespace weft {
 namespace {
@@ -29,8 +30,8 @@ std::optional<Launch> find_size(const FindVariable& find_variable, const char* n
   if (!text) return std::nullopt;
   const std::optional<uint64_t> number = parse_number(*text);
   if (!number || *number < 1 || *number > kMaxProcesses) {
-    throw std::invalid_argument(std::string(name) + "='" + *text +
-                                "' in the environment is no number of processes; unset it");
+    throw UsageError(std::string(name) + "='" + *text +
+                     "' in the environment is no number of processes; unset it");
   }
   return Launch{static_cast<int64_t>(*number), has_mpi, std::string(name) + "=" + *text};
 }

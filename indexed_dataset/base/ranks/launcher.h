@@ -26,7 +26,7 @@ struct Launch {
 
 using FindVariable = std::function<std::optional<std::string>(const char* name)>;
 
-// Throws std::invalid_argument, which names the variable, where a number is none.
+// Throws UsageError, which names the variable, where a number is none.
 Launch find_launch(const FindVariable& find_variable);
 // Reads it from the environment of this process.
 Launch find_launch();

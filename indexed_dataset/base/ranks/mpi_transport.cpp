@@ -31,7 +31,7 @@ void check(int code, const char* call) {
   char text[MPI_MAX_ERROR_STRING] = "";
   int size = 0;
   MPI_Error_string(code, text, &size);
-  throw std::runtime_error(std::string(call) + ": " + text);
+  throw RunFailed(static_cast<int>(ExitCode::kPeerLost), std::string(call) + ": " + text);
 }
 
 using std::chrono::milliseconds;
@@ -94,7 +94,7 @@ class MpiTransport final : public RankTransport {
     check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     crash_point("mpi_has_started");
     if (provided < MPI_THREAD_SERIALIZED) {
-      throw std::runtime_error("this MPI cannot be called from more than one thread");
+      throw UsageError("this MPI cannot be called from more than one thread");
     }
     check(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
     check(MPI_Comm_size(MPI_COMM_WORLD, &num_ranks_), "MPI_Comm_size");
@@ -109,7 +109,7 @@ class MpiTransport final : public RankTransport {
   }
 
   void send(int to, int tag, std::string bytes) override {
-    if (bytes.size() > INT_MAX) throw std::runtime_error("a message between ranks is over 2 GiB");
+    if (bytes.size() > INT_MAX) throw std::logic_error("a message between ranks is over 2 GiB");
     Transfer& transfer = sending_.emplace_back();
     transfer.message = {to, tag, std::move(bytes)};
     check(MPI_Isend(transfer.message.bytes.data(), static_cast<int>(transfer.message.bytes.size()),

@@ -62,7 +62,7 @@ struct StartLimit {
 };
 
 // Starts MPI in this process; its launcher must have started others with it. Throws
-// std::runtime_error if MPI fails, std::invalid_argument where this program was built without it;
+// RunFailed (kPeerLost) if MPI fails, UsageError where this program was built without it;
 // `way_without_mpi` is what a user can do then. Where another rank is frozen meanwhile, the process
 // ends with kPeerLost when the time is over; its launcher ends the others.
 std::unique_ptr<RankTransport> make_mpi_transport(std::string_view way_without_mpi,

@@ -134,9 +134,9 @@ void LockFile::refuse_foreign_file() const {
   struct stat status {};
   if (::fstat(fd_, &status) == 0 && status.st_size == 0) return;
   if (owner_of(text_of(fd_))) return;
-  throw std::invalid_argument("'" + path_.string() +
-                              "' is not a lock file of weft, but would be used, and removed, as "
-                              "one; choose another name for the output");
+  throw UsageError("'" + path_.string() +
+                   "' is not a lock file of weft, but would be used, and removed, as "
+                   "one; choose another name for the output");
 }
 
 void LockFile::throw_locked() const {

@@ -18,7 +18,7 @@ class LockFile {
  public:
   // Throws LockedByAnotherRun naming host and process of the owner, if it still holds the lock
   // after `patience`: a killed process keeps its locks until the kernel has taken it apart, which
-  // takes seconds for one that uses a GPU. std::invalid_argument if the file is not a lock file of
+  // takes seconds for one that uses a GPU. UsageError if the file is not a lock file of
   // ours (Cargo.lock); it is left alone. std::system_error if the file cannot be made.
   explicit LockFile(std::filesystem::path path, std::chrono::milliseconds patience = {});
   ~LockFile();

@@ -9,11 +9,11 @@
 #include <cerrno>
 #include <cstdio>
 #include <exception>
-#include <stdexcept>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/process/nearest_name.h"
 #include "indexed_dataset/base/process/out_of_memory.h"
 #include "indexed_dataset/base/process/standard_streams.h"
@@ -113,7 +113,7 @@ void throw_problems(const std::string& command, const std::vector<std::string>& 
     text = fmt::format("{} problems with the options:", problems.size());
     for (const std::string& problem : problems) text += "\n  " + problem;
   }
-  throw std::invalid_argument(text + "\n  " + command + " --help lists all options");
+  throw UsageError(text + "\n  " + command + " --help lists all options");
 }
 
 // Puts CLI11's message about an option with too many or too few values into our words.
@@ -205,10 +205,10 @@ int answer_without_command(std::string program, const std::string& description,
     text = fmt::format("'{}': unknown command; {}", word,
                        nearest.empty() ? text : "did you mean " + nearest + "?");
   }
-  throw std::invalid_argument(text + "\n  " + program + " --help lists them");
+  throw UsageError(text + "\n  " + program + " --help lists them");
 }
 
-// Parses, validates and runs one of `commands`. Throws std::invalid_argument that lists every
+// Parses, validates and runs one of `commands`. Throws UsageError that lists every
 // problem with the options, and whatever the command throws.
 int run_command_line(int argc, const char* const* argv, const std::string& description,
                      const std::string& version_text,

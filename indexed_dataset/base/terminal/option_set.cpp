@@ -6,8 +6,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
-#include <stdexcept>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/terminal/terminal_text.h"
 
 namespace weft {
@@ -60,7 +60,7 @@ void OptionSet::remember(const std::string& name, std::function<std::string()> v
 void OptionSet::check(const std::function<void()>& run) {
   try {
     run();
-  } catch (const std::invalid_argument& error) {
+  } catch (const UsageError& error) {
     problem(error.what());
   }
 }

@@ -69,7 +69,7 @@ class OptionSet {
 
   // Notes a problem. All are reported together before the command runs.
   void problem(const std::string& what) { problems_.push_back(what); }
-  // Runs a check; the std::invalid_argument that it throws is a problem.
+  // Runs a check; the UsageError that it throws is a problem.
   void check(const std::function<void()>& run);
   const std::vector<std::string>& problems() const { return problems_; }
 

@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Throws std::invalid_argument if an input lies in the folder, from which the merge removes what a
+// Throws UsageError if an input lies in the folder, from which the merge removes what a
 // killed one has left.
 void check_holds_no_input(const MergeFolder& folder, const std::vector<fs::path>& inputs) {
   for (const char* suffix : kDatasetSuffixes) {
@@ -35,10 +35,9 @@ void check_holds_no_input(const MergeFolder& folder, const std::vector<fs::path>
     for (const fs::path& input : inputs) {
       std::error_code ignored;
       if (!fs::equivalent(file, input, ignored)) continue;
-      throw std::invalid_argument(
-          "the input '" + input.string() +
-          "' is a file that a merge to this output has left and that this "
-          "one would remove; move it away, or give another --output-prefix");
+      throw UsageError("the input '" + input.string() +
+                       "' is a file that a merge to this output has left and that this "
+                       "one would remove; move it away, or give another --output-prefix");
     }
   }
 }
@@ -70,7 +69,7 @@ bool is_bin_of_killed_merge(const MergeConfig& config, const std::string& manife
   }
 }
 
-// True if an earlier merge has made the output of these parts. Throws std::invalid_argument if
+// True if an earlier merge has made the output of these parts. Throws UsageError if
 // there is a dataset of other parts.
 bool is_there_already(const MergeConfig& config, const std::string& manifest,
                       const MergeFolder& folder, const std::function<void()>& check) {
@@ -84,10 +83,10 @@ bool is_there_already(const MergeConfig& config, const std::string& manifest,
       remove_file(bin);
       return false;
     }
-    throw std::invalid_argument("'" + bin.string() +
-                                "' is there without its .idx, which weft-data repair may be able "
-                                "to make again, or the end of the run that was giving it its name; "
-                                "give --overwrite to replace it, or another --output-prefix");
+    throw UsageError("'" + bin.string() +
+                     "' is there without its .idx, which weft-data repair may be able "
+                     "to make again, or the end of the run that was giving it its name; "
+                     "give --overwrite to replace it, or another --output-prefix");
   }
   std::string why = difference_from_merged(dataset_manifest_path(config.output_prefix), manifest);
   if (!fs::exists(bin)) why = "of which the .bin is missing";
@@ -95,8 +94,8 @@ bool is_there_already(const MergeConfig& config, const std::string& manifest,
     check_file_sizes(config.output_prefix);
     return true;
   }
-  throw std::invalid_argument("'" + index.string() + "' is a finished dataset, " + why +
-                              "; give --overwrite to replace it, or another --output-prefix");
+  throw UsageError("'" + index.string() + "' is a finished dataset, " + why +
+                   "; give --overwrite to replace it, or another --output-prefix");
 }
 
 // The entries of a source map are compared; its header and list of inputs are checked by reading.

@@ -33,7 +33,7 @@ struct MergeReport {
 // same call makes anew what a killed one began. After an exception the folder is gone.
 //
 // `check` is called often, from any thread; what it throws ends the work.
-// Throws LockedByAnotherRun; std::invalid_argument if the output is one of the parts, if one lies
+// Throws LockedByAnotherRun; UsageError if the output is one of the parts, if one lies
 // in PREFIX.merge, or if, without `overwrite`, the output is a dataset made of others;
 // std::runtime_error if parts do not fit each other (token types, vocabularies, shards that are
 // not all of one run) or are damaged;

@@ -1,8 +1,8 @@
 #include "indexed_dataset/format/merge/merge_folder.h"
 
-#include <stdexcept>
 #include <system_error>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/storage/file_io.h"
 #include "indexed_dataset/format/pair/dataset_files.h"
 
@@ -16,9 +16,9 @@ MergeFolder::MergeFolder(const fs::path& prefix)
   if (!fs::exists(status)) return;
   // An empty one was left between the folder and its marker.
   if (fs::is_directory(status) && (fs::exists(marker_) || fs::is_empty(folder_))) return;
-  throw std::invalid_argument("'" + folder_.string() +
-                              "' is there, and no merge has made it; move it away, or choose "
-                              "another name for the dataset");
+  throw UsageError("'" + folder_.string() +
+                   "' is there, and no merge has made it; move it away, or choose "
+                   "another name for the dataset");
 }
 
 MergeFolder::~MergeFolder() {

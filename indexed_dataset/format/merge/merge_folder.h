@@ -12,7 +12,7 @@ namespace weft {
 // It lies on the file system of PREFIX, so that its files can be renamed.
 class MergeFolder {
  public:
-  // Makes nothing. Throws std::invalid_argument if the folder is there and no merge has made it.
+  // Makes nothing. Throws UsageError if the folder is there and no merge has made it.
   explicit MergeFolder(const std::filesystem::path& prefix);
   // Removes the folder that begin() has made.
   ~MergeFolder();

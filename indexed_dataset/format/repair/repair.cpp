@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/storage/file_io.h"
 #include "indexed_dataset/format/repair/rebuild_index.h"
 #include "indexed_dataset/format/sidecars/dataset_locks.h"
@@ -183,9 +184,9 @@ RepairReport repair_dataset(const RepairConfig& config) {
       return report;
     }
     if (const fs::path kept = idx.string() + ".damaged"; fs::exists(kept)) {
-      throw std::invalid_argument(kept.string() +
-                                  " is there already, which an earlier repair kept (or somebody "
-                                  "else); move it away, then give the command again");
+      throw UsageError(kept.string() +
+                       " is there already, which an earlier repair kept (or somebody "
+                       "else); move it away, then give the command again");
     }
   }
   Evidence evidence = gather_evidence(config.prefix);

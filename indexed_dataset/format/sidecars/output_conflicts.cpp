@@ -3,9 +3,9 @@
 #include <unistd.h>
 
 #include <climits>
-#include <stdexcept>
 #include <system_error>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/storage/file_io.h"
 #include "indexed_dataset/base/storage/free_space.h"
 #include "indexed_dataset/format/pair/dataset_files.h"
@@ -23,8 +23,7 @@ namespace fs = std::filesystem;
 void check_name(const fs::path& file) {
   const std::string name = file.filename().string();
   if (name.find('\n') != std::string::npos) {
-    throw std::invalid_argument("'" + file.string() +
-                                "': names of outputs cannot have line ends in them");
+    throw UsageError("'" + file.string() + "': names of outputs cannot have line ends in them");
   }
   const fs::path folder = folder_of(file);
   std::error_code error;
@@ -51,8 +50,8 @@ void guard_outputs(const std::vector<fs::path>& dataset_prefixes, const fs::path
   for (const fs::path& other : other_files) {
     for (const fs::path& file : files) {
       if (fs::absolute(other).lexically_normal() != fs::absolute(file).lexically_normal()) continue;
-      throw std::invalid_argument("'" + other.string() +
-                                  "' is a name of the dataset itself; choose another one");
+      throw UsageError("'" + other.string() +
+                       "' is a name of the dataset itself; choose another one");
     }
   }
   files.insert(files.end(), other_files.begin(), other_files.end());
@@ -65,8 +64,8 @@ void guard_outputs(const std::vector<fs::path>& dataset_prefixes, const fs::path
     if (!fs::exists(file, error)) continue;
     for (const fs::path& input : inputs) {
       if (!fs::equivalent(file, input, error)) continue;
-      throw std::invalid_argument("'" + file.string() + "' is the input '" + input.string() +
-                                  "', which the output would replace; choose another name");
+      throw UsageError("'" + file.string() + "' is the input '" + input.string() +
+                       "', which the output would replace; choose another name");
     }
   }
 }

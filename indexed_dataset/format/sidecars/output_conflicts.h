@@ -9,7 +9,7 @@ namespace weft {
 
 // Checks the names that a run is about to give: those of each dataset and its lock, `lock_file`,
 // and `other_files` (a report). Throws
-// - std::invalid_argument if an input has one of them, by whatever path or link: it would be
+// - UsageError if an input has one of them, by whatever path or link: it would be
 //   replaced; if one of `other_files` has the name of a dataset's file; if a name has a line end;
 // - std::system_error if a name is too long for its file system, if a folder has it, or if the
 //   folder for it is not there.

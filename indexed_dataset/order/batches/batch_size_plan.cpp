@@ -5,14 +5,15 @@
 #include <cmath>
 #include <cstring>
 #include <sstream>
-#include <stdexcept>
+
+#include "indexed_dataset/base/process/exit_code.h"
 
 namespace weft {
 namespace {
 
 [[noreturn]] void throw_bad(const std::string& schedule, const std::string& what) {
-  throw std::invalid_argument("--step-batch-size-schedule '" + schedule + "': " + what +
-                              "; give TOKENS:SIZE TOKENS:SIZE ..., such as 0:768 250B:1536");
+  throw UsageError("--step-batch-size-schedule '" + schedule + "': " + what +
+                   "; give TOKENS:SIZE TOKENS:SIZE ..., such as 0:768 250B:1536");
 }
 
 // "250B", "1.5M", "768". Megatron multiplies as doubles, too, and drops what is behind the point.

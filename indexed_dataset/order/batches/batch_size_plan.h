@@ -18,7 +18,7 @@ class BatchSizePlan {
   // Reads --step-batch-size-schedule: "TOKENS:SIZE TOKENS:SIZE ...", separated by spaces or commas.
   // From each number of tokens on, which is divided by the sequence length and rounded down,
   // batches have that size. The first number is 0, and they increase; numbers may end with K, M, B
-  // or T (10^3 to 10^12). Throws std::invalid_argument in words of the option.
+  // or T (10^3 to 10^12). Throws UsageError in words of the option.
   static BatchSizePlan of_steps(const std::string& schedule, int64_t sequence_length);
 
   // As both options say together: the step schedule, and without one ("") the ramp-up to `full`.

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <stdexcept>
+
+#include "indexed_dataset/base/process/exit_code.h"
 
 namespace weft {
 namespace {
@@ -41,9 +42,7 @@ class Schedule {
   }
 
  private:
-  [[noreturn]] void fail(const std::string& what) const {
-    throw std::invalid_argument(prefix_ + what);
-  }
+  [[noreturn]] void fail(const std::string& what) const { throw UsageError(prefix_ + what); }
   void require_positive(int64_t value, const char* option) const {
     if (value < 1)
       fail(std::string(option) + " must be positive (got " + std::to_string(value) + ")");

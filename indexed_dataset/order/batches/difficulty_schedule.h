@@ -28,7 +28,7 @@ struct DifficultyStretch {
 };
 
 // Lists the stretches of a schedule, with max_difficulty resolved; the first one begins with
-// iteration 1. Throws std::invalid_argument for options that make no schedule; the names of the
+// iteration 1. Throws UsageError for options that make no schedule; the names of the
 // options in it follow `prefix`.
 std::vector<DifficultyStretch> difficulty_stretches(const CurriculumOptions& options,
                                                     const std::string& prefix);

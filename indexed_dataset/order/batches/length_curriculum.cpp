@@ -1,7 +1,8 @@
 #include "indexed_dataset/order/batches/length_curriculum.h"
 
 #include <algorithm>
-#include <stdexcept>
+
+#include "indexed_dataset/base/process/exit_code.h"
 
 namespace weft {
 
@@ -12,28 +13,27 @@ LengthCurriculum::LengthCurriculum(const CurriculumOptions& options, int64_t seq
     : sequence_length_(sequence_length), exists_(true), reshapes_(options.mode == "reshape") {
   const std::string prefix = "--curriculum-";
   if (options.mode != "truncate" && options.mode != "reshape")
-    throw std::invalid_argument(prefix + "mode " + options.mode + " is none of truncate, reshape");
+    throw UsageError(prefix + "mode " + options.mode + " is none of truncate, reshape");
   CurriculumOptions resolved = options;
   const bool grows =
       options.schedule_type == "fixed_linear" || options.schedule_type == "fixed_root";
   if (grows && options.max_difficulty == 0) resolved.max_difficulty = sequence_length;
   if (grows && options.min_difficulty < 1) {
-    throw std::invalid_argument(prefix + "min-difficulty must be positive (got " +
-                                std::to_string(options.min_difficulty) + ")");
+    throw UsageError(prefix + "min-difficulty must be positive (got " +
+                     std::to_string(options.min_difficulty) + ")");
   }
   // Refused before the lengths are listed: there is one for each step.
   if (grows && resolved.max_difficulty > sequence_length) {
-    throw std::invalid_argument(prefix + "max-difficulty " +
-                                std::to_string(resolved.max_difficulty) +
-                                " is more than --seq-length " + std::to_string(sequence_length));
+    throw UsageError(prefix + "max-difficulty " + std::to_string(resolved.max_difficulty) +
+                     " is more than --seq-length " + std::to_string(sequence_length));
   }
   for (const auto& [first_iteration, length] : difficulty_stretches(resolved, prefix)) {
     stretches_.push_back({first_iteration, length});
     if (length >= 2 && length <= sequence_length) continue;
-    throw std::invalid_argument("the curriculum has sequences of " + std::to_string(length) +
-                                " tokens from iteration " + std::to_string(first_iteration) +
-                                " on; they must have from 2 to --seq-length " +
-                                std::to_string(sequence_length));
+    throw UsageError("the curriculum has sequences of " + std::to_string(length) +
+                     " tokens from iteration " + std::to_string(first_iteration) +
+                     " on; they must have from 2 to --seq-length " +
+                     std::to_string(sequence_length));
   }
 }
 

@@ -21,7 +21,7 @@ class LengthCurriculum {
  public:
   // A run of `sequence_length` tokens in each row.
   explicit LengthCurriculum(int64_t sequence_length);
-  // Throws std::invalid_argument for options that make no schedule, in words of the options.
+  // Throws UsageError for options that make no schedule, in words of the options.
   LengthCurriculum(const CurriculumOptions& options, int64_t sequence_length);
 
   bool exists() const { return exists_; }

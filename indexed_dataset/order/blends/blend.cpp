@@ -3,15 +3,15 @@
 #include <charconv>
 #include <cmath>
 #include <sstream>
-#include <stdexcept>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/terminal/text_pieces.h"
 #include "indexed_dataset/format/pair/dataset_files.h"
 
 namespace weft {
 
 void throw_bad_option(const std::string& option, const std::string& what) {
-  throw std::invalid_argument(option + ": " + what);
+  throw UsageError(option + ": " + what);
 }
 namespace {
 

@@ -49,7 +49,7 @@ Blend parse_blend(const std::vector<std::string>& values, const std::string& opt
 // "NAME: WEIGHT BEGIN:END PREFIX, ..."
 Blend parse_weighted_split(const std::string& value, const std::string& option);
 
-// Throws std::invalid_argument in words of an option of data paths.
+// Throws UsageError in words of an option of data paths.
 [[noreturn]] void throw_bad_option(const std::string& option, const std::string& what);
 
 }  // namespace weft

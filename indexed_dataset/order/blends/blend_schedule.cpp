@@ -5,10 +5,10 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <stdexcept>
 #include <unordered_map>
 #include <utility>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/process/parse_json.h"
 #include "indexed_dataset/base/storage/whole_files.h"
 #include "indexed_dataset/order/blends/blend_sizes.h"
@@ -19,7 +19,7 @@ namespace {
 using SortedJson = nlohmann::json;
 
 [[noreturn]] void throw_bad_schedule(const std::string& option, const std::string& what) {
-  throw std::invalid_argument(
+  throw UsageError(
       option + ": " + what +
       "; give [{\"from_samples\": N, \"blend\": \"WEIGHT PREFIX WEIGHT PREFIX ...\"}, ...], or "
       "\"from_tokens\"");
@@ -85,11 +85,10 @@ std::vector<Phase> phases_of(const Blend& first, const std::vector<BlendChange>&
   for (const BlendChange& change : changes) {
     const int64_t begin = first_sample_of(change, sequence_length);
     if (begin <= phases.back().first) {
-      throw std::invalid_argument("--blend-schedule: a blend begins with sample " +
-                                  std::to_string(begin) +
-                                  ", not after the one before it, which "
-                                  "begins with sample " +
-                                  std::to_string(phases.back().first));
+      throw UsageError("--blend-schedule: a blend begins with sample " + std::to_string(begin) +
+                       ", not after the one before it, which "
+                       "begins with sample " +
+                       std::to_string(phases.back().first));
     }
     if (begin >= num_samples) break;
     phases.back().end = begin;
@@ -111,11 +110,11 @@ std::pair<double, double> share_that_is_left(const std::string& prefix,
     end = std::max(end, share.second);
   }
   if (left.size() == 1) return left.front();
-  throw std::invalid_argument("--blend-schedule: of " + prefix +
-                              ", which the run's own training blend does not name, validation and "
-                              "test leave " +
-                              (left.empty() ? "nothing" : "several parts") +
-                              "; name it there with its share, or take it out of the schedule");
+  throw UsageError("--blend-schedule: of " + prefix +
+                   ", which the run's own training blend does not name, validation and "
+                   "test leave " +
+                   (left.empty() ? "nothing" : "several parts") +
+                   "; name it there with its share, or take it out of the schedule");
 }
 
 }  // namespace

@@ -15,7 +15,7 @@
 namespace weft {
 
 // Reads the file of --blend-schedule, for a run that begins with the blend `first`. Throws
-// std::invalid_argument in words of the option for a file that is none, and where `first` has no
+// UsageError in words of the option for a file that is none, and where `first` has no
 // weights or a blend has a dataset twice; std::system_error if it cannot be read.
 std::vector<BlendChange> read_blend_schedule(const std::string& path, const Blend& first);
 
@@ -24,7 +24,7 @@ std::string files_of_dataset(const std::string& prefix);
 
 // Gives each dataset of a schedule the spelling that it was first named with, by which it is known,
 // and where splits have paths of their own the share of it that is for training. `splits` are the
-// blends of train, valid and test. Throws std::invalid_argument for a dataset of which these leave
+// blends of train, valid and test. Throws UsageError for a dataset of which these leave
 // no share, or several.
 void fit_to_blends(std::vector<BlendChange>& changes, std::span<const std::vector<Blend>> splits,
                    bool has_own_paths);
@@ -44,7 +44,7 @@ struct BlendPlan {
   BlendingIndex index;
 };
 
-// For `num_samples` > 0. Changes that begin after them are left out. Throws std::invalid_argument
+// For `num_samples` > 0. Changes that begin after them are left out. Throws UsageError
 // where changes do not follow each other.
 BlendPlan plan_blends(const Blend& first, const std::vector<BlendChange>& changes,
                       int64_t num_samples, int64_t sequence_length, OrderKind order,

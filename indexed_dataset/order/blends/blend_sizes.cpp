@@ -3,9 +3,10 @@
 #include <cmath>
 #include <numeric>
 #include <sstream>
-#include <stdexcept>
 #include <string>
 #include <vector>
+
+#include "indexed_dataset/base/process/exit_code.h"
 
 namespace weft {
 namespace {
@@ -14,8 +15,7 @@ constexpr double kOldSurplus = 1.005;
 
 int64_t rounded_up(double value) {
   constexpr double kMost = 9.0e18;
-  if (!(value < kMost))
-    throw std::invalid_argument("a blend's number of samples does not fit 64 bits");
+  if (!(value < kMost)) throw UsageError("a blend's number of samples does not fit 64 bits");
   return static_cast<int64_t>(std::ceil(value));
 }
 
@@ -31,7 +31,7 @@ std::vector<double> divided_by_plain_sum(std::span<const double> weights) {
 
 std::vector<double> shares_of_weights(std::span<const double> weights, OrderKind order) {
   if (!std::isfinite(std::accumulate(weights.begin(), weights.end(), 0.0)))
-    throw std::invalid_argument(
+    throw UsageError(
         "the weights of a blend add up to more than a number holds (1.8e308): give smaller ones");
   return rules_of(order).precedes_core ? divided_by_plain_sum(weights) : normalize_weights(weights);
 }
@@ -39,7 +39,7 @@ std::vector<double> shares_of_weights(std::span<const double> weights, OrderKind
 BlendSizes blend_sizes(std::span<const double> weights, int64_t num_samples, OrderKind order,
                        double surplus) {
   if (!(surplus >= 0 && std::isfinite(surplus)))
-    throw std::invalid_argument("--mid-level-dataset-surplus must be 0 or more");
+    throw UsageError("--mid-level-dataset-surplus must be 0 or more");
   const auto wanted = static_cast<double>(num_samples);
   const OrderRules rules = rules_of(order);
   BlendSizes sizes;
@@ -52,7 +52,7 @@ BlendSizes blend_sizes(std::span<const double> weights, int64_t num_samples, Ord
     sizes.num_to_build.push_back(to_build);
     if (__builtin_add_overflow(sizes.size, rules.has_old_blend_sizes ? to_build : target,
                                &sizes.size))
-      throw std::invalid_argument("a blend's number of samples does not fit 64 bits");
+      throw UsageError("a blend's number of samples does not fit 64 bits");
   }
   if (rules.precedes_core) sizes.size = num_samples;
   // All programs normalize once more where the index is built: the last bits can change.
@@ -67,7 +67,7 @@ void check_not_outrun(Split split, OrderKind order, double surplus,
     if (needed <= available) continue;
     std::ostringstream surplus_text;
     surplus_text << surplus;
-    throw std::invalid_argument(
+    throw UsageError(
         "the " + std::string(split_name(split)) + " blend needs " + std::to_string(needed) +
         " samples of dataset " + std::to_string(i) + ", " + datasets[i].reader().prefix().string() +
         ", but only " + std::to_string(available) +

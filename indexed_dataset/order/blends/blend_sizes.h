@@ -47,7 +47,7 @@ std::vector<double> shares_of_weights(std::span<const double> weights, OrderKind
 BlendSizes blend_sizes(std::span<const double> weights, int64_t num_samples, OrderKind order,
                        double surplus = kDefaultSurplus);
 
-// Throws std::invalid_argument that names a dataset which has fewer samples than the blending index
+// Throws UsageError that names a dataset which has fewer samples than the blending index
 // takes of it (`counts`), both numbers, and what to change. The greedy rule takes the first sample
 // of a dataset of small weight early, so that a short run can ask for more than the surplus.
 void check_not_outrun(Split split, OrderKind order, double surplus,

@@ -4,9 +4,9 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <numeric>
-#include <stdexcept>
 #include <utility>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/process/parallel_for.h"
 #include "indexed_dataset/order/blends/blend_schedule.h"
 #include "indexed_dataset/order/blends/blend_sizes.h"
@@ -87,9 +87,9 @@ class SplitBuilder {
   // validation itself.
   BlendedDataset build_all_samples(const Blend& blend) {
     if (blend.prefixes.size() > 1 && !blend.weights.empty()) {
-      throw std::invalid_argument(
-          "--full-validation takes every sample of " + std::to_string(blend.prefixes.size()) +
-          " datasets once, so weights would mean nothing; name them without weights");
+      throw UsageError("--full-validation takes every sample of " +
+                       std::to_string(blend.prefixes.size()) +
+                       " datasets once, so weights would mean nothing; name them without weights");
     }
     const auto start = std::chrono::steady_clock::now();
     std::vector<GptDataset> datasets =
@@ -112,10 +112,10 @@ class SplitBuilder {
     for (size_t i = 0; i < datasets.size(); ++i) {
       counts.push_back(datasets[i].num_samples());
       if (counts.back() > 0) continue;
-      throw std::invalid_argument(datasets_.where(blend, i) + ": it gives no " +
-                                  std::string(split_name(split_)) + " sample of " +
-                                  std::to_string(order_.seq_length) + " tokens; leave it out" +
-                                  (takes_all() ? "" : ", or give weights (it is then repeated)"));
+      throw UsageError(datasets_.where(blend, i) + ": it gives no " +
+                       std::string(split_name(split_)) + " sample of " +
+                       std::to_string(order_.seq_length) + " tokens; leave it out" +
+                       (takes_all() ? "" : ", or give weights (it is then repeated)"));
     }
     return counts;
   }
@@ -188,7 +188,7 @@ class SplitBuilder {
 BlendedDataset read_cyclically(BlendedDataset dataset, const SampleOrder& order) {
   if (!dataset.is_blend() || !rules_of(order.sample_order).precedes_core)
     return {std::move(dataset), *order.cyclic};
-  throw std::invalid_argument(
+  throw UsageError(
       std::string(
           "--dataloader-type cyclic takes the samples of a blend in an order that depends on its "
           "size, which differs between the programs of --sample-order ") +
@@ -238,10 +238,10 @@ TrainingDatasets build_training_datasets(const SampleOrder& order,
       use(blend, std::move(dataset));
     }
     if (split != Split::kTest && order.blends.of(split).empty()) {
-      throw std::invalid_argument(std::string(split_name(split)) +
-                                  " requested but no dataset is named for it; give --" +
-                                  std::string(short_split_name(split)) + "-data-path" +
-                                  (split == Split::kTrain ? "" : " or --eval-iters 0"));
+      throw UsageError(std::string(split_name(split)) +
+                       " requested but no dataset is named for it; give --" +
+                       std::string(short_split_name(split)) + "-data-path" +
+                       (split == Split::kTrain ? "" : " or --eval-iters 0"));
     }
   };
   build(Split::kTrain, sizes.train_samples, [&](const Blend&, BlendedDataset dataset) {

@@ -32,7 +32,7 @@ struct TrainingDatasets {
 };
 
 // Opens all datasets and builds each split of which samples are wanted; a test split without any
-// share is left out, as Megatron does (--split 98,2,0). Throws std::invalid_argument when samples
+// share is left out, as Megatron does (--split 98,2,0). Throws UsageError when samples
 // are wanted from a split that gets no sequence, and for weights that outrun a dataset: naming it,
 // the samples that it would have to give and has, and what to change; and for weights with
 // full_validation. std::runtime_error when its sequences hold no tokens; and as DatasetReader,

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 #include <unordered_set>
 #include <utility>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/process/parse_json.h"
 #include "indexed_dataset/base/storage/text_file.h"
 #include "indexed_dataset/order/blends/blend_schedule.h"
@@ -74,8 +74,7 @@ void check_one_way(const DataPaths& p) {
   for (const auto& [name, is_given] : ways) {
     if (is_given) given += (count++ == 0 ? "" : " and ") + std::string(name);
   }
-  if (count > 1)
-    throw std::invalid_argument(given + " exclude each other: give the datasets in one way");
+  if (count > 1) throw UsageError(given + " exclude each other: give the datasets in one way");
 }
 
 // A group of datasets, and the option that gave it, for messages.
@@ -166,7 +165,7 @@ SplitBlends from_split_lists(const DataPaths& paths) {
     result.blends[static_cast<size_t>(split)].push_back(std::move(blend));
   }
   if (result.prefixes().empty())
-    throw std::invalid_argument(
+    throw UsageError(
         "--data-path is required: the PREFIX of PREFIX.bin and PREFIX.idx, or a blend of several");
   return result;
 }

@@ -43,7 +43,7 @@ struct SplitBlends {
   std::vector<std::string> prefixes() const;
 };
 
-// Reads the files that are named. Throws std::invalid_argument in words of the options, for
+// Reads the files that are named. Throws UsageError in words of the options, for
 // datasets named in two ways, or lists that are none; std::system_error if a file cannot be read.
 SplitBlends resolve_data_paths(const DataPaths& paths);
 

@@ -44,7 +44,7 @@ struct SampleOrder : SampleArguments {
 
 // Sets what follows from the arguments: the full batch of a step schedule, the cyclic order and the
 // draws. Relative paths of the curriculum's metrics begin in `directory`. Throws
-// std::invalid_argument for a schedule that is none.
+// UsageError for a schedule that is none.
 void derive_order(SampleOrder& order, const std::string& directory = "");
 
 // Returns the value of a field as options and people have it; "" for none.

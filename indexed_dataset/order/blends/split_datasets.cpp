@@ -5,6 +5,7 @@
 #include <system_error>
 #include <thread>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/process/parallel_for.h"
 
 namespace weft {
@@ -161,10 +162,10 @@ SequenceRange SplitDatasets::range_with_sequences(const Blend& blend, size_t i) 
                                 ? "too little of the " + std::to_string(reader.num_sequences()) +
                                       " documents in " + reader.prefix().string() + " for even one"
                                 : "0 %";
-  throw std::invalid_argument(
-      request() + " but " +
-      (order_.blends.has_own_paths ? "its data path" : "--split " + order_.split) + " gives it " +
-      share + (split_ == Split::kTrain ? "" : "; change --split or --eval-iters"));
+  throw UsageError(request() + " but " +
+                   (order_.blends.has_own_paths ? "its data path" : "--split " + order_.split) +
+                   " gives it " + share +
+                   (split_ == Split::kTrain ? "" : "; change --split or --eval-iters"));
 }
 
 std::string SplitDatasets::request() const {

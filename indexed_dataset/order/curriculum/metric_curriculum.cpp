@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/process/partition_point.h"
 #include "indexed_dataset/base/storage/lock_file.h"
 #include "indexed_dataset/base/storage/npy_file.h"
@@ -176,7 +177,7 @@ Draws make_draws(const std::vector<OpenMetric>& metrics,
       names +=
           (names.empty() ? "" : ", ") + fmt::format("{} with min_difficulty {}", metric.metric.name,
                                                     metric.metric.schedule.min_difficulty);
-    throw std::invalid_argument(fmt::format(
+    throw UsageError(fmt::format(
         "the curriculum admits no sample at iteration 1 ({}): raise min_difficulty, or make "
         "it a multiple of difficulty_step",
         names));

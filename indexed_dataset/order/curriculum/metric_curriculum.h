@@ -28,7 +28,7 @@ struct CurriculumMetric {
 };
 
 // Reads the JSON object that DeepSpeed's configuration has as "curriculum_metrics": {"NAME": {...},
-// ...}. Throws std::invalid_argument that names the metric, what is wrong with it and what it
+// ...}. Throws UsageError that names the metric, what is wrong with it and what it
 // should have.
 std::vector<CurriculumMetric> parse_curriculum_metrics(const std::string& json);
 
@@ -61,7 +61,7 @@ struct OpenedCurriculum {
   std::string summary;  // what the run draws by, for its log
 };
 
-// Makes or maps the draws. Throws std::invalid_argument for a configuration that is none, or that
+// Makes or maps the draws. Throws UsageError for a configuration that is none, or that
 // admits no sample to begin with; std::runtime_error for an index of another number of samples, or
 // in which a sample is missing or stands twice; and as IntegerRows, check_index_files() and
 // `check_order`.

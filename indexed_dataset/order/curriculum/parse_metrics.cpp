@@ -3,8 +3,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <stdexcept>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/process/parse_json.h"
 #include "indexed_dataset/order/curriculum/metric_curriculum.h"
 
@@ -19,9 +19,7 @@ class Members {
   Members(const Json& object, std::string where) : object_(object), where_(std::move(where)) {
     if (!object.is_object()) fail("it should be an object");
   }
-  [[noreturn]] void fail(const std::string& what) const {
-    throw std::invalid_argument(where_ + ": " + what);
-  }
+  [[noreturn]] void fail(const std::string& what) const { throw UsageError(where_ + ": " + what); }
   const Json* find(const std::string& name) {
     seen_.insert(name);
     const auto found = object_.find(name);
@@ -135,10 +133,10 @@ std::vector<CurriculumMetric> parse_curriculum_metrics(const std::string& json) 
   try {
     object = parse_json<Json>(json);
   } catch (const std::exception& error) {
-    throw std::invalid_argument(std::string("curriculum metrics: ") + error.what());
+    throw UsageError(std::string("curriculum metrics: ") + error.what());
   }
   if (!object.is_object() || object.empty())
-    throw std::invalid_argument(
+    throw UsageError(
         "curriculum metrics: they should be a JSON object {\"NAME\": {...}}, as DeepSpeed's "
         "curriculum_metrics");
   std::vector<CurriculumMetric> metrics;

@@ -1,8 +1,8 @@
 #include "indexed_dataset/order/samples/cyclic_order.h"
 
-#include <stdexcept>
 #include <string>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/order/samples/torch_randperm.h"
 
 namespace weft {
@@ -17,9 +17,9 @@ constexpr int64_t kNumbersPerEpoch = 16;  // an epoch takes as much memory besid
 int64_t samples_of_epoch(int64_t num_samples, const CyclicOptions& options) {
   const int64_t unit = options.micro_batch_size * options.data_parallel_size;
   if (num_samples >= unit) return num_samples - num_samples % unit;
-  throw std::invalid_argument(
-      "--dataloader-type cyclic: the dataset has " + std::to_string(num_samples) +
-      " samples, less than one micro-batch of all ranks (" + std::to_string(unit) + ")");
+  throw UsageError("--dataloader-type cyclic: the dataset has " + std::to_string(num_samples) +
+                   " samples, less than one micro-batch of all ranks (" + std::to_string(unit) +
+                   ")");
 }
 
 int64_t size_of_bucket(int64_t num_samples, const CyclicOptions& options) {

@@ -30,7 +30,7 @@ struct CyclicOptions {
 // Thread-safe.
 class CyclicOrder {
  public:
-  // Throws std::invalid_argument for a dataset of less than one micro-batch of all ranks, and for
+  // Throws UsageError for a dataset of less than one micro-batch of all ranks, and for
   // one that torch_randperm() does not take.
   CyclicOrder(int64_t num_samples, const CyclicOptions& options);
 

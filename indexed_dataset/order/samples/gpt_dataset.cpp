@@ -5,22 +5,23 @@
 #include <string>
 #include <utility>
 
+#include "indexed_dataset/base/process/exit_code.h"
+
 namespace weft {
 namespace {
 
 int64_t multiplied(int64_t a, int64_t b, const char* what) {
   int64_t product;
   if (__builtin_mul_overflow(a, b, &product)) {
-    throw std::invalid_argument(std::string(what) + ": " + std::to_string(a) + " x " +
-                                std::to_string(b) + " does not fit 64 bits");
+    throw UsageError(std::string(what) + ": " + std::to_string(a) + " x " + std::to_string(b) +
+                     " does not fit 64 bits");
   }
   return product;
 }
 
 void check_not_negative(int64_t value, const char* option) {
   if (value < 0) {
-    throw std::invalid_argument(std::string(option) + " must not be negative, it is " +
-                                std::to_string(value));
+    throw UsageError(std::string(option) + " must not be negative, it is " + std::to_string(value));
   }
 }
 
@@ -152,9 +153,9 @@ DatasetTargetSizes dataset_target_sizes(std::optional<int64_t> train_samples, in
   check_not_negative(train_samples.value_or(0), "--train-samples");
   check_not_negative(train_iters, "--train-iters");
   check_not_negative(eval_iters, "--eval-iters");
-  if (global_batch_size < 1) throw std::invalid_argument("--global-batch-size must be positive");
+  if (global_batch_size < 1) throw UsageError("--global-batch-size must be positive");
   if (eval_iters > 0 && eval_interval < 1) {
-    throw std::invalid_argument("--eval-interval must be positive when --eval-iters is");
+    throw UsageError("--eval-interval must be positive when --eval-iters is");
   }
   DatasetTargetSizes sizes;
   sizes.eval_iters = eval_iters;

@@ -90,7 +90,7 @@ struct DatasetTargetSizes {
 };
 
 // Megatron's rule (training.py, get_train_valid_test_num_samples). With train_samples, train_iters
-// is derived; else it is given. Throws std::invalid_argument for numbers that are negative, zero
+// is derived; else it is given. Throws UsageError for numbers that are negative, zero
 // where one divides, or too large.
 DatasetTargetSizes dataset_target_sizes(std::optional<int64_t> train_samples, int64_t train_iters,
                                         int64_t global_batch_size, int64_t eval_interval,

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/process/out_of_memory.h"
 #include "indexed_dataset/base/process/parallel_for.h"
 #include "indexed_dataset/base/process/thread_group.h"
@@ -25,18 +26,18 @@ constexpr int kNumThreads = 2;
 
 void check_options(const GptIndexOptions& options) {
   if (options.sequence_length < 1 || options.sequence_length >= kMaxInt32) {
-    throw std::invalid_argument("sequence length " + std::to_string(options.sequence_length) +
-                                " is not in [1, 2^31-2]");
+    throw UsageError("sequence length " + std::to_string(options.sequence_length) +
+                     " is not in [1, 2^31-2]");
   }
   if (options.seed < 0 || options.seed > std::numeric_limits<uint32_t>::max()) {
-    throw std::invalid_argument("seed " + std::to_string(options.seed) +
-                                " is not in [0, 2^32-1], the range of NumPy's RandomState");
+    throw UsageError("seed " + std::to_string(options.seed) +
+                     " is not in [0, 2^32-1], the range of NumPy's RandomState");
   }
   if (options.num_samples &&
       (*options.num_samples < 1 ||
        *options.num_samples > (int64_t{1} << 62) / options.sequence_length)) {
-    throw std::invalid_argument(std::to_string(*options.num_samples) +
-                                " samples: the number of tokens is not in [1, 2^62]");
+    throw UsageError(std::to_string(*options.num_samples) +
+                     " samples: the number of tokens is not in [1, 2^62]");
   }
 }
 
@@ -192,9 +193,8 @@ GptIndex build_gpt_index(const SequenceLengths& lengths, const GptIndexOptions& 
   check_options(options);
   const SequenceRange& range = options.range;
   if (range.begin < 0 || range.begin > range.end || range.end > lengths.size()) {
-    throw std::invalid_argument("sequences [" + std::to_string(range.begin) + ", " +
-                                std::to_string(range.end) + ") of " +
-                                std::to_string(lengths.size()));
+    throw UsageError("sequences [" + std::to_string(range.begin) + ", " +
+                     std::to_string(range.end) + ") of " + std::to_string(lengths.size()));
   }
   if (range.end > kMaxInt32) {
     throw std::runtime_error(std::to_string(range.end) +

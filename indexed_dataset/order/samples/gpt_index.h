@@ -45,7 +45,7 @@ struct EpochPlan {
   int64_t num_samples_before_last_epoch = 0;  // set when the last epoch is separate
 };
 
-// Throws std::invalid_argument for options out of bounds; std::runtime_error when there are no
+// Throws UsageError for options out of bounds; std::runtime_error when there are no
 // tokens.
 EpochPlan plan_epochs(int64_t num_tokens_per_epoch, const GptIndexOptions& options);
 

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <stdexcept>
 #include <string>
 #include <vector>
+
+#include "indexed_dataset/base/process/exit_code.h"
 
 namespace weft {
 namespace {
@@ -14,8 +15,8 @@ constexpr std::string_view kSeparators = ",/;: \t[]()";
 constexpr size_t kNumSplits = 3;
 
 [[noreturn]] void throw_bad_split(std::string_view split, const std::string& why) {
-  throw std::invalid_argument("--split '" + std::string(split) + "': " + why +
-                              "; give weights of train, validation and test, such as 949,50,1");
+  throw UsageError("--split '" + std::string(split) + "': " + why +
+                   "; give weights of train, validation and test, such as 949,50,1");
 }
 
 double parse_weight(std::string_view split, std::string_view word) {

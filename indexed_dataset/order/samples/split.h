@@ -39,7 +39,7 @@ bool is_same_split(std::string_view a, std::string_view b);
 
 // Ranges of train, valid and test, in this order, for weights such as "949,50,1" (one to three
 // numbers, separated by commas, slashes, colons or spaces; missing ones are 0). A weight of 0 gives
-// no range; a small weight of a small dataset can give an empty one. Throws std::invalid_argument,
+// no range; a small weight of a small dataset can give an empty one. Throws UsageError,
 // also where the older programs' rule would begin before the first sequence.
 std::array<std::optional<SequenceRange>, 3> split_ranges(std::string_view split,
                                                          int64_t num_sequences,

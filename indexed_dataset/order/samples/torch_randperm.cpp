@@ -2,9 +2,10 @@
 
 #include <numeric>
 #include <random>
-#include <stdexcept>
 #include <string>
 #include <utility>
+
+#include "indexed_dataset/base/process/exit_code.h"
 
 namespace weft {
 namespace {
@@ -16,9 +17,9 @@ constexpr int64_t kPermutationLimit = int64_t{0xffffffff} / 20;
 
 std::vector<int32_t> torch_randperm(int64_t n, uint64_t seed) {
   if (n >= kPermutationLimit) {
-    throw std::invalid_argument("--dataloader-type cyclic: " + std::to_string(n) +
-                                " samples of a rank; here less than " +
-                                std::to_string(kPermutationLimit) + " can be shuffled");
+    throw UsageError("--dataloader-type cyclic: " + std::to_string(n) +
+                     " samples of a rank; here less than " + std::to_string(kPermutationLimit) +
+                     " can be shuffled");
   }
   // PyTorch's generator takes the lower half of a seed.
   std::mt19937 engine(static_cast<uint32_t>(seed));

@@ -8,7 +8,7 @@
 namespace weft {
 
 // torch.randperm(n) on the CPU after manual_seed(seed), for n below 214,748,364; beyond it PyTorch
-// has another rule, and std::invalid_argument is thrown.
+// has another rule, and UsageError is thrown.
 std::vector<int32_t> torch_randperm(int64_t n, uint64_t seed);
 
 }  // namespace weft

@@ -5,6 +5,7 @@
 #include <optional>
 #include <stdexcept>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/run_record/read_segments.h"
 #include "preprocess/inspect/commands/commands.h"
 #include "preprocess/inspect/commands/record.h"
@@ -55,8 +56,7 @@ class InspectDiffCommand final : public Command {
  private:
   void check_last(const std::string& name, const RunTimeline& run) const {
     const std::string refusal = run.refusal_of(iterations_[1]);
-    if (!refusal.empty())
-      throw std::invalid_argument(fmt::format("--iterations: {}: {}", name, refusal));
+    if (!refusal.empty()) throw UsageError(fmt::format("--iterations: {}: {}", name, refusal));
   }
 
   // Later iterations follow from the arguments, too, but are only planned.

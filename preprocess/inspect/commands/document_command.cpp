@@ -1,6 +1,7 @@
 // weft-data inspect document shows one document: where it came from, its ids and text.
 #include <fmt/format.h>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/format/pair/dataset_files.h"
 #include "indexed_dataset/format/sidecars/documents.h"
 #include "preprocess/inspect/commands/commands.h"
@@ -40,9 +41,8 @@ class InspectDocumentCommand final : public Command {
     const Documents documents(reader);
     const int64_t document_idx = *parse_int64(number_);
     if (document_idx >= documents.count()) {
-      throw std::invalid_argument(fmt::format("{}: there is no document {}, there are {} (from 0)",
-                                              reader.prefix().string(), document_idx,
-                                              documents.count()));
+      throw UsageError(fmt::format("{}: there is no document {}, there are {} (from 0)",
+                                   reader.prefix().string(), document_idx, documents.count()));
     }
     const auto sources = open_source_map_of(reader);
     const auto vocabulary = find_vocabulary(reader.prefix(), options_.vocabulary.files());

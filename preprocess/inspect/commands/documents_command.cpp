@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/terminal/messages.h"
 #include "indexed_dataset/base/terminal/terminal_text.h"
 #include "indexed_dataset/format/pair/dataset_files.h"
@@ -103,14 +104,14 @@ class InspectDocumentsCommand final : public Command {
     if (!given.empty()) {
       const std::vector<int64_t> meant = names_->named(given);
       if (meant.size() != 1) {
-        throw std::invalid_argument(fmt::format(
+        throw UsageError(fmt::format(
             "--dataset {}: {} of the run's {} datasets ends so; they are {}", given,
             meant.empty() ? "none" : "more than one", prefixes.size(), fmt::join(prefixes, ", ")));
       }
       prefixes = {names_->prefix(meant.front())};
     }
     if (options_.document && prefixes.size() > 1) {
-      throw std::invalid_argument(fmt::format(
+      throw UsageError(fmt::format(
           "--document: the run has {} datasets; say which one is meant by --dataset: {}",
           prefixes.size(), fmt::join(prefixes, ", ")));
     }
@@ -123,9 +124,8 @@ class InspectDocumentsCommand final : public Command {
     if (options_.document) {
       const auto& [prefix, dataset] = *datasets_.begin();
       if (*options_.document >= dataset->documents.count()) {
-        throw std::invalid_argument(
-            fmt::format("{}: there is no document {}, there are {} (from 0)", prefix,
-                        *options_.document, dataset->documents.count()));
+        throw UsageError(fmt::format("{}: there is no document {}, there are {} (from 0)", prefix,
+                                     *options_.document, dataset->documents.count()));
       }
       documents[prefix] = {*options_.document};
     } else if (!options_.source.empty()) {

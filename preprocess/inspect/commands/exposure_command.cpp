@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/terminal/messages.h"
 #include "indexed_dataset/base/terminal/terminal_text.h"
 #include "indexed_dataset/format/sidecars/documents.h"
@@ -72,7 +73,7 @@ class InspectExposureCommand final : public Command {
     }
     if (iteration_) {
       const std::string message = run.refusal_of(*iteration_);
-      if (!message.empty()) throw std::invalid_argument(message);
+      if (!message.empty()) throw UsageError(message);
       print_if_to_come(*iteration_, run.last_trained());
     }
     const int64_t num_before = run.segments().front().resumed.iteration;

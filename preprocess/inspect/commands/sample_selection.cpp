@@ -6,6 +6,7 @@
 #include <iostream>
 #include <iterator>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/run_record/sample_query.h"
 #include "preprocess/inspect/commands/output.h"
 
@@ -19,7 +20,7 @@ std::vector<LogLine> read_log_lines(const std::string& given) {
                                         : given;
   std::vector<LogLine> lines = parse_log_lines(text);
   if (lines.empty()) {
-    throw std::invalid_argument(
+    throw UsageError(
         "--log-line: it has neither 'iteration N/ M |' nor 'validation loss at iteration N'");
   }
   std::stable_sort(lines.begin(), lines.end(),
@@ -136,13 +137,13 @@ std::vector<Stretch> SampleSelection::of_iterations(const RunTimeline& run, int6
                                      : fmt::format("; the last evaluation follows iteration {}",
                                                    evaluations.back().iteration);
     }
-    throw std::invalid_argument(refusal);
+    throw UsageError(refusal);
   }
   std::vector<Stretch> found = run.of_range(first, last, split.split);
   if (!found.empty()) return found;
-  if (first < last) throw std::invalid_argument("--iterations: no validation follows any of them");
+  if (first < last) throw UsageError("--iterations: no validation follows any of them");
   const SampleOrder& order = run.segment_of(first).order;
-  throw std::invalid_argument(
+  throw UsageError(
       fmt::format("--iteration {}: no evaluation follows it (--eval-iters {}, --eval-interval {})",
                   first, order.eval_iters, order.eval_interval));
 }
@@ -156,9 +157,9 @@ std::vector<Stretch> SampleSelection::select(const RunTimeline& run) const {
   std::vector<Stretch> selected;
   for (const LogLine& line : read_log_lines(log_line_)) {
     if (line.is_validation != is_validation) {
-      throw std::invalid_argument(fmt::format("--log-line: a line of {} goes with --split-name {}",
-                                              line.is_validation ? "validation" : "training",
-                                              line.is_validation ? "valid" : "train"));
+      throw UsageError(fmt::format("--log-line: a line of {} goes with --split-name {}",
+                                   line.is_validation ? "validation" : "training",
+                                   line.is_validation ? "valid" : "train"));
     }
     selected.push_back(stretch_of_line(run, line));
   }
@@ -184,7 +185,7 @@ const TakenSamples& SampleSelection::find_samples(RunSamples& samples, Stretch& 
   const std::string& group =
       find_group(stretch.segment->order.blends, split.split, split.group).name;
   const TakenSamples* taken = samples.find(*stretch.segment, split.split, group);
-  if (!taken) throw std::invalid_argument("the test split has no samples in this run");
+  if (!taken) throw UsageError("the test split has no samples in this run");
   // The index often holds more samples, from the last epoch that it needs. No iteration takes them.
   int64_t end = samples.run().end_of_samples(*stretch.segment, split.split);
   const bool is_whole_evaluation = stretch.segment->order.full_validation &&
@@ -196,9 +197,8 @@ const TakenSamples& SampleSelection::find_samples(RunSamples& samples, Stretch& 
   if (taken->are_whole()) end = std::min(end, taken->dataset().end());
   if (stretch.last <= end && taken->row(stretch.last - 1).sample < taken->dataset().end())
     return *taken;
-  throw std::invalid_argument(
-      fmt::format("samples {} to {} are asked for, but the run takes only {} from {}",
-                  stretch.first, stretch.last, end, split.name()));
+  throw UsageError(fmt::format("samples {} to {} are asked for, but the run takes only {} from {}",
+                               stretch.first, stretch.last, end, split.name()));
 }
 
 void SampleSelection::tell_what_is_to_come(const std::vector<Stretch>& selected,

@@ -23,12 +23,12 @@ struct SampleSelection {
     return iteration_ || !iterations_.empty() || split.split != Split::kTrain;
   }
   // Returns the selected samples in the order of the run. Throws as RunTimeline,
-  // std::invalid_argument for an iteration that the run does not have, and std::runtime_error for a
+  // UsageError for an iteration that the run does not have, and std::runtime_error for a
   // line of the log that contradicts the run.
   std::vector<Stretch> select(const RunTimeline& run) const;
   // Returns the samples that a selected stretch is of. The whole evaluation of a group by
   // --full-validation is made to end where the group does: groups differ in size. Throws as
-  // RunSamples::find(), and std::invalid_argument for samples that the run does not take.
+  // RunSamples::find(), and UsageError for samples that the run does not take.
   const TakenSamples& find_samples(RunSamples& samples, Stretch& stretch) const;
   // Tells people if some of these samples were not taken yet: the run has come to iteration
   // `last_trained` so far.
@@ -39,7 +39,7 @@ struct SampleSelection {
 
  private:
   // Returns what iterations [first, last] of the run take, or the evaluations after them. Throws
-  // std::invalid_argument for an iteration behind the last one that the run's arguments ask for,
+  // UsageError for an iteration behind the last one that the run's arguments ask for,
   // and where no evaluation follows; it names the last one that is there.
   std::vector<Stretch> of_iterations(const RunTimeline& run, int64_t first, int64_t last) const;
   Stretch stretch_of_line(const RunTimeline& run, const LogLine& line) const;

@@ -5,10 +5,10 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <stdexcept>
 #include <utility>
 #include <vector>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/terminal/messages.h"
 #include "preprocess/inspect/commands/commands.h"
 #include "preprocess/inspect/commands/run_options.h"
@@ -96,7 +96,7 @@ class InspectSamplesCommand final : public Command {
     for (const int64_t iteration : iterations) {
       std::optional<JudgedBatch> batch = losses.judge(iteration, SpikeOptions{});
       if (!batch) {
-        throw std::invalid_argument(fmt::format(
+        throw UsageError(fmt::format(
             "the run has no losses of iteration {}: metrics.jsonl does not tell of it", iteration));
       }
       batches.push_back(std::move(*batch));

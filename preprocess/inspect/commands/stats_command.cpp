@@ -6,6 +6,7 @@
 #include <mutex>
 #include <stdexcept>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/terminal/messages.h"
 #include "indexed_dataset/base/terminal/terminal_text.h"
 #include "preprocess/inspect/anomaly/suspects.h"
@@ -123,7 +124,7 @@ class InspectStatsCommand final : public Command {
           [&](int64_t, int64_t num_rated) {
             num_pieces += num_rated;
             if (num_pieces <= kMostPieces) return;
-            throw std::invalid_argument(fmt::format(
+            throw UsageError(fmt::format(
                 "{} hold more than {} pieces of documents: stats compares the texts of a shorter "
                 "range, such as the iterations before a spike",
                 selection_.description(), grouped(kMostPieces)));

@@ -2,16 +2,14 @@
 
 #include <algorithm>
 #include <optional>
-#include <stdexcept>
 #include <utility>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/terminal/text_pieces.h"
 
 namespace weft {
 
-void throw_bad_arguments(const std::string& what) {
-  throw std::invalid_argument("--megatron-args: " + what);
-}
+void throw_bad_arguments(const std::string& what) { throw UsageError("--megatron-args: " + what); }
 namespace {
 
 using Values = std::vector<std::string>;

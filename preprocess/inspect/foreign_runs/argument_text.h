@@ -21,7 +21,7 @@ Arguments parse_argument_text(std::string_view text);
 // above for a list without its end.
 std::vector<std::string> python_values(std::string_view text);
 
-// Throws std::invalid_argument in words of --megatron-args.
+// Throws UsageError in words of --megatron-args.
 [[noreturn]] void throw_bad_arguments(const std::string& what);
 
 }  // namespace weft

@@ -24,7 +24,7 @@ namespace weft {
 // validation and test take samples that are not known here, if there are any. Where nothing is
 // said, Megatron's defaults stand. Of several banners, which a log has of a run that was started
 // again, the last one counts. Reads the file of deepspeed_config that it names. Throws
-// std::invalid_argument for text that is neither, for words that a shell would replace ($NAME), and
+// UsageError for text that is neither, for words that a shell would replace ($NAME), and
 // for arguments that change which samples training takes in a way that is not known here: it names
 // them.
 nlohmann::ordered_json parse_megatron_arguments(

@@ -6,9 +6,9 @@
 #include <array>
 #include <map>
 #include <optional>
-#include <stdexcept>
 #include <utility>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/run_record/sample_query.h"
 #include "preprocess/inspect/lookup/taken_samples.h"
 
@@ -165,8 +165,7 @@ RunDifference compare_runs(const RunTimeline& a, const RunTimeline& b, int64_t f
   RunDifference result;
   result.first_iteration = first;
   result.last_iteration = std::min({last, a.last_iteration(), b.last_iteration()});
-  if (result.last_iteration < first)
-    throw std::invalid_argument("the runs have no such iteration in common");
+  if (result.last_iteration < first) throw UsageError("the runs have no such iteration in common");
   SegmentWalk of_a(a, first), of_b(b, first);
   // Two segments side by side, and their iterations: those of the first difference, or the first.
   struct Pair {

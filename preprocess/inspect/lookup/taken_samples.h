@@ -18,7 +18,7 @@
 namespace weft {
 
 // Returns the rows of a segment with a curriculum, and nothing for one without. Throws
-// std::runtime_error where its manifest does not tell them, std::invalid_argument for a curriculum
+// std::runtime_error where its manifest does not tell them, UsageError for a curriculum
 // that is none.
 std::optional<CurriculumRows> curriculum_rows_of(const RunSegment& segment);
 

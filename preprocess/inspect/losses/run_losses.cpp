@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <mutex>
-#include <stdexcept>
 #include <utility>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/process/parallel_for.h"
 #include "indexed_dataset/run_record/read_segments.h"
 
@@ -57,8 +57,7 @@ std::optional<JudgedBatch> RunLosses::judge_before(int64_t iteration,
 Suspects RunLosses::suspects_of(int64_t iteration, const SpikeOptions& options) const {
   std::optional<JudgedBatch> batch = judge(iteration, options);
   if (!batch) {
-    throw std::invalid_argument(
-        fmt::format("metrics.jsonl does not tell of iteration {}", iteration));
+    throw UsageError(fmt::format("metrics.jsonl does not tell of iteration {}", iteration));
   }
   const auto suspects_in = [](int64_t of_iteration, JudgedBatch judged) {
     Suspects suspects{.iteration = of_iteration, .batch = std::move(judged)};

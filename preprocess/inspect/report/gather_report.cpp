@@ -7,8 +7,8 @@
 #include <chrono>
 #include <ctime>
 #include <fstream>
-#include <stdexcept>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/process/json_integer.h"
 #include "indexed_dataset/base/storage/file_io.h"
 #include "indexed_dataset/base/terminal/terminal_text.h"
@@ -199,16 +199,14 @@ void check_is_report(const std::filesystem::path& path, const std::string& other
       return;
     if (begin.starts_with("{\n  \"program\": \"" + program + "\",\n")) return;
   }
-  throw std::invalid_argument("'" + path.string() +
-                              "' is there, and is no report of weft-data; move it away, or " +
-                              other_way);
+  throw UsageError("'" + path.string() +
+                   "' is there, and is no report of weft-data; move it away, or " + other_way);
 }
 
 void write_report(const std::filesystem::path& prefix, const std::filesystem::path& path,
                   const ReportOptions& options) {
   const auto format = report_format(path);
-  if (!format)
-    throw std::invalid_argument("'" + path.string() + "': a report's name ends in .html or .json");
+  if (!format) throw UsageError("'" + path.string() + "': a report's name ends in .html or .json");
   const DataReport report = gather_report(prefix, options);
   write_file_atomically(path, *format == "html" ? report_html(report) : report_json(report));
 }

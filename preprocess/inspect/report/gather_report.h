@@ -20,11 +20,11 @@ struct ReportOptions {
 // Throws what DatasetReader throws, and std::runtime_error if the index is damaged.
 DataReport gather_report(const std::filesystem::path& prefix, const ReportOptions& options);
 
-// Gathers the report and writes it to `path`, whole or not at all. Throws std::invalid_argument if
+// Gathers the report and writes it to `path`, whole or not at all. Throws UsageError if
 // `path` ends in neither .html nor .json.
 void write_report(const std::filesystem::path& prefix, const std::filesystem::path& path,
                   const ReportOptions& options);
-// Throws std::invalid_argument if another file than such a report has this name. Its advice ends
+// Throws UsageError if another file than such a report has this name. Its advice ends
 // with `other_way` ("give another name").
 void check_is_report(const std::filesystem::path& path, const std::string& other_way);
 // "html" or "json" by the end of the name; nothing for other names.

@@ -2,12 +2,12 @@
 
 #include <re2/re2.h>
 
-#include <stdexcept>
+#include "indexed_dataset/base/process/exit_code.h"
 
 namespace weft {
 
 TextPattern::TextPattern(const std::string& pattern, bool is_fixed) {
-  if (pattern.empty()) throw std::invalid_argument("the pattern is empty: every text holds it");
+  if (pattern.empty()) throw UsageError("the pattern is empty: every text holds it");
   if (is_fixed) {
     fixed_ = pattern;
     return;
@@ -18,11 +18,11 @@ TextPattern::TextPattern(const std::string& pattern, bool is_fixed) {
   // The pattern is read alone first, so that the message shows it as it was given.
   const re2::RE2 alone(pattern, options);
   if (!alone.ok()) {
-    throw std::invalid_argument("'" + pattern + "' is no regular expression: " + alone.error() +
-                                "; --fixed-strings looks for it byte for byte");
+    throw UsageError("'" + pattern + "' is no regular expression: " + alone.error() +
+                     "; --fixed-strings looks for it byte for byte");
   }
   expression_ = std::make_unique<const re2::RE2>("(?m)" + pattern, options);
-  if (!expression_->ok()) throw std::invalid_argument("'" + pattern + "': " + expression_->error());
+  if (!expression_->ok()) throw UsageError("'" + pattern + "': " + expression_->error());
 }
 
 TextPattern::TextPattern(TextPattern&&) noexcept = default;

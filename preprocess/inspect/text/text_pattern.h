@@ -19,7 +19,7 @@ class TextPattern {
  public:
   // A regular expression has RE2's syntax (github.com/google/re2/wiki/Syntax) in UTF-8: `^` and `$`
   // stand at the ends of lines, and `.` is a character within one. Bytes that are no UTF-8 match no
-  // character; the text around them is searched as any other. Throws std::invalid_argument with
+  // character; the text around them is searched as any other. Throws UsageError with
   // RE2's message for an expression that is none.
   TextPattern(const std::string& pattern, bool is_fixed);
   TextPattern(TextPattern&&) noexcept;

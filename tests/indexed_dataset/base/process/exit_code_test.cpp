@@ -24,8 +24,8 @@ ExitCode code_of(const Work& work) {
 TEST(ExitCode, MistakesOfTheProgramAreNoUsageAndNoBadInput) {
   EXPECT_EQ(code_of([] { (void)std::stoi("seven"); }), ExitCode::kInternalError);
   EXPECT_EQ(code_of([] { (void)std::stod("seven"); }), ExitCode::kInternalError);
-  EXPECT_EQ(code_of([] { throw std::invalid_argument("stories: not a dataset"); }),
-            ExitCode::kUsage);
+  EXPECT_EQ(code_of([] { throw std::invalid_argument("an empty vector"); }),
+            ExitCode::kInternalError);
   EXPECT_EQ(code_of([] { (void)std::stoi("99999999999"); }), ExitCode::kInternalError);
   EXPECT_EQ(code_of([] { std::regex("("); }), ExitCode::kInternalError);
   EXPECT_EQ(code_of([] { throw std::overflow_error("a count"); }), ExitCode::kInternalError);
@@ -33,7 +33,9 @@ TEST(ExitCode, MistakesOfTheProgramAreNoUsageAndNoBadInput) {
 }
 
 TEST(ExitCode, ErrorsOfUsersAndOfTheWorldHaveTheirOwn) {
-  EXPECT_EQ(code_of([] { throw std::invalid_argument("--split: no weights"); }), ExitCode::kUsage);
+  EXPECT_EQ(code_of([] { throw UsageError("--split: no weights"); }), ExitCode::kUsage);
+  EXPECT_EQ(code_of([] { as_usage([] { throw std::invalid_argument("WEFT_SIMD=x"); }); }),
+            ExitCode::kUsage);
   EXPECT_EQ(code_of([] { throw std::runtime_error("FILE: cut off"); }), ExitCode::kBadInput);
   EXPECT_EQ(code_of([] { throw LimitExceeded("over it"); }), ExitCode::kOutOfMemory);
   EXPECT_EQ(code_of([] { throw std::bad_alloc(); }), ExitCode::kOutOfMemory);
