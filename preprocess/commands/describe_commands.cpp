@@ -125,10 +125,13 @@ class ReportCommand final : public Command {
  private:
   static void print_summary(const DataReport& report) {
     fmt::print("verdict: {}\n", verdict_of(report));
+    for (const std::string& finding : findings_of(report)) fmt::print("  {}\n", finding);
     fmt::print("documents: {} ({} of them empty), tokens: {}\n", report.num_documents,
                report.num_empty_documents, report.num_tokens);
-    fmt::print("tokens of a document: shortest {}, median {}, longest {}\n", report.min_tokens,
-               report.median_tokens, report.max_tokens);
+    fmt::print(
+        "tokens of a document: shortest {}, median {}, 90 % up to {}, 99 % up to {}, longest {}\n",
+        report.min_tokens, report.median_tokens, report.p90_tokens, report.p99_tokens,
+        report.max_tokens);
     if (report.num_text_bytes.value_or(0) > 0) {
       fmt::print(
           "tokens per byte of text: {:.4f}\n",
@@ -171,7 +174,7 @@ class ReportCommand final : public Command {
                  document.num_tokens,
                  document.ratio > 0 ? ", " + percent(document.ratio) + " repeated" : "",
                  document.source.empty() ? "" : ", " + escape_for_terminal(document.source),
-                 escape_for_terminal(first_characters(document.beginning, kShownCharacters)));
+                 visible_beginning(document.beginning, kShownCharacters));
     }
   }
 

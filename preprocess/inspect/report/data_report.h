@@ -18,13 +18,20 @@ namespace weft {
 // file.
 inline constexpr char kReportProgram[] = "weft-data report";
 
+// What people recognise a document by.
+struct Beginning {
+  std::string text;  // the first bytes of its text (or its ids), as in the corpus: unescaped
+  // The number of characters, from the first one on, that equal it; 0 where it is not counted.
+  int64_t num_equal = 0;
+};
+
 // A document in one of the tables.
 struct ReportedDocument {
   int64_t document_idx = 0;
   int64_t num_tokens = 0;
-  double ratio = 0;       // what the table is ordered by, where it is a ratio
-  std::string source;     // "file, byte N (from origin)"; empty without PREFIX.sources
-  std::string beginning;  // the first bytes of its text (or its ids), as in the corpus: unescaped
+  double ratio = 0;    // what the table is ordered by, where it is a ratio
+  std::string source;  // "file, byte N (from origin)"; empty without PREFIX.sources
+  Beginning beginning;
 };
 
 struct ReportedInput {
@@ -52,37 +59,40 @@ struct OriginCount {
 struct OriginCounts {
   int64_t num_origins = 0;  // the number of different origins
   int64_t num_documents_without = 0, num_tokens_without = 0;
-  std::vector<OriginCount> largest;  // ordered by documents, equal ones by their first document
+  std::vector<OriginCount> largest;  // ordered by tokens, equal ones by their first document
 };
 
 struct DataReport {
   std::filesystem::path prefix;
   // The manifest gives the time when its file was last written ("2026-11-21 23:40 UTC"; empty
-  // without one), and the options that decide most about the dataset, as resolved. Untrusted text.
+  // without one), and the options that decide most about the dataset, as resolved, with the
+  // names and checksums of its tokenizer's files. Untrusted text.
   std::string manifest_written;
-  std::vector<std::pair<std::string, std::string>> main_options;
+  std::vector<std::pair<std::string, std::string>> main_options, tokenizer_files;
   int64_t num_documents = 0, num_empty_documents = 0, num_tokens = 0;
   // Documents with tokens that do not end with the vocabulary's <|endoftext|>, and documents in
   // which it stands before the end as well. They are known with a vocabulary that has this token.
   std::optional<int64_t> num_without_end, num_with_end_inside;
-  int64_t min_tokens = 0, median_tokens = 0, max_tokens = 0;  // of documents that are not empty
-  // Entry k: documents of 2^(k-1) to 2^k - 1 tokens; entry 0: empty ones.
-  std::array<int64_t, 64> length_histogram{};
+  // The lengths of documents that are not empty. Of 100 such documents, 90 and 99 have at most the
+  // last two.
+  int64_t min_tokens = 0, median_tokens = 0, max_tokens = 0, p90_tokens = 0, p99_tokens = 0;
+  // Entry k: documents of 2^(k-1) to 2^k - 1 tokens, and their tokens; entry 0: empty ones.
+  std::array<int64_t, 64> length_histogram{}, tokens_by_length{};
   std::optional<int64_t> num_text_bytes;   // decoded; only with a vocabulary
   std::optional<int64_t> num_jsonl_bytes;  // from the manifest, as all that follows
   std::optional<int64_t> num_bad_lines;
   std::vector<std::pair<std::string, int64_t>> bad_lines_by_reason;
 
   // Documents that reach kRepetitiveCharacters or kRepetitiveTokens in what the next tables rate.
-  int64_t num_repetitive_documents = 0;
+  int64_t num_repetitive_documents = 0, num_repetitive_tokens = 0;
   std::vector<ReportedDocument> longest;
   // The first table rates documents of at least kMinRatedCharacters characters by the share of
   // characters that equal the one before, which needs a vocabulary; the second rates those of at
   // least kMinRatedTokens tokens by the share of tokens that end a run of four which the document
   // has had before.
   std::vector<ReportedDocument> most_repeated_characters, most_repeated_tokens;
-  Duplicates duplicates;                          // compared without the end-of-document token
-  std::vector<std::string> duplicate_beginnings;  // one for each of duplicates.largest
+  Duplicates duplicates;                        // compared without the end-of-document token
+  std::vector<Beginning> duplicate_beginnings;  // one for each of duplicates.largest
   bool has_sources = false;
   std::vector<ReportedInput> inputs;  // the largest, from PREFIX.sources
   int64_t num_inputs = 0;

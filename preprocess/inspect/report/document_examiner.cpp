@@ -19,8 +19,9 @@ class DocumentExaminer {
 
   void examine(int64_t document_idx) {
     const int64_t num_tokens = context_.documents.num_tokens(document_idx);
-    ++findings_
-          .length_histogram[static_cast<size_t>(std::bit_width(static_cast<uint64_t>(num_tokens)))];
+    const auto bits = static_cast<size_t>(std::bit_width(static_cast<uint64_t>(num_tokens)));
+    ++findings_.length_histogram[bits];
+    findings_.tokens_by_length[bits] += num_tokens;
     if (context_.sources != nullptr) {
       ReportedInput& input = findings_.inputs[context_.sources->entry(document_idx).input_idx];
       ++input.num_documents;
@@ -59,7 +60,9 @@ class DocumentExaminer {
   }
 
   void rate(int64_t document_idx, int64_t num_tokens) {
-    ReportedDocument document{document_idx, num_tokens, 0, "", ""};
+    ReportedDocument document;
+    document.document_idx = document_idx;
+    document.num_tokens = num_tokens;
     bool is_repetitive = false;
     findings_.longest.add(document);
     const auto add = [&](TopDocuments& list, const RepetitionMeter::Share& share,
@@ -73,6 +76,7 @@ class DocumentExaminer {
         kRepetitiveCharacters);
     add(findings_.repeated_tokens, repetition_.tokens(), kMinRatedTokens, kRepetitiveTokens);
     findings_.num_repetitive += is_repetitive;
+    if (is_repetitive) findings_.num_repetitive_tokens += num_tokens;
   }
 
   const ReportContext& context_;
@@ -93,11 +97,14 @@ bool is_more_repetitive(const ReportedDocument& a, const ReportedDocument& b) {
 }
 
 void Findings::add(const Findings& other) {
-  for (size_t k = 0; k < length_histogram.size(); ++k)
+  for (size_t k = 0; k < length_histogram.size(); ++k) {
     length_histogram[k] += other.length_histogram[k];
+    tokens_by_length[k] += other.tokens_by_length[k];
+  }
   num_empty += other.num_empty;
   num_text_bytes += other.num_text_bytes;
   num_repetitive += other.num_repetitive;
+  num_repetitive_tokens += other.num_repetitive_tokens;
   num_without_end += other.num_without_end;
   num_with_end_inside += other.num_with_end_inside;
   longest.add_all(other.longest);

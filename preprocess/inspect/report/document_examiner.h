@@ -22,8 +22,8 @@ bool is_more_repetitive(const ReportedDocument& a, const ReportedDocument& b);
 
 // Holds what was found in some of the documents; added up, in all of them.
 struct Findings {
-  std::array<int64_t, 64> length_histogram{};
-  int64_t num_empty = 0, num_text_bytes = 0, num_repetitive = 0;
+  std::array<int64_t, 64> length_histogram{}, tokens_by_length{};
+  int64_t num_empty = 0, num_text_bytes = 0, num_repetitive = 0, num_repetitive_tokens = 0;
   int64_t num_without_end = 0, num_with_end_inside = 0;
   TopDocuments longest{kNumReported, is_longer};
   TopDocuments repeated_characters{kNumReported, is_more_repetitive};

@@ -15,9 +15,14 @@ bool saves_more(const DuplicateGroup& a, const DuplicateGroup& b) {
   return a_saves != b_saves ? a_saves > b_saves : a.first_document < b.first_document;
 }
 
-bool is_larger(const DocumentGroups::Group& a, const DocumentGroups::Group& b) {
-  if (a.size() != b.size()) return a.size() > b.size();
-  return a.front().document_idx() < b.front().document_idx();
+struct SizedGroup {
+  DocumentGroups::Group documents;
+  int64_t num_tokens = 0;
+};
+
+bool has_more_tokens(const SizedGroup& a, const SizedGroup& b) {
+  if (a.num_tokens != b.num_tokens) return a.num_tokens > b.num_tokens;
+  return a.documents.front().document_idx() < b.documents.front().document_idx();
 }
 
 }  // namespace
@@ -89,17 +94,16 @@ OriginCounts count_origins(const SourceMap& sources, int num_threads, size_t num
   counts.num_tokens_without = num_tokens_without;
 
   groups.sort(num_threads);
-  BestFew<DocumentGroups::Group, decltype(&is_larger)> largest(num_largest, &is_larger);
+  BestFew<SizedGroup, decltype(&has_more_tokens)> largest(num_largest, &has_more_tokens);
   groups.for_each([&](const DocumentGroups::Group& group) {
     ++counts.num_origins;
-    largest.add(group);
+    SizedGroup sized{group};
+    for (const auto& entry : group) sized.num_tokens += num_tokens_of(entry.document_idx());
+    largest.add(sized);
   });
-  for (const DocumentGroups::Group& group : largest.take()) {
-    OriginCount count;
-    count.origin = sources.entry(group.front().document_idx()).origin.view();
-    count.num_documents = std::ssize(group);
-    for (const auto& entry : group) count.num_tokens += num_tokens_of(entry.document_idx());
-    counts.largest.push_back(std::move(count));
+  for (const auto& [group, num_tokens] : largest.take()) {
+    const SourceEntry first = sources.entry(group.front().document_idx());
+    counts.largest.push_back({std::string(first.origin.view()), std::ssize(group), num_tokens});
   }
   return counts;
 }

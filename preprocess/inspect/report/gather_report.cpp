@@ -49,6 +49,11 @@ int64_t read_manifest(DataReport& report) {
       const std::string value = manifest->option(name);
       if (!value.empty()) report.main_options.emplace_back(name, first_characters(value, 200));
     }
+    for (const TokenizerFile& file : manifest->vocabulary.tokenizer.files) {
+      if (file.path.empty() || file.sha256.empty()) continue;
+      report.tokenizer_files.emplace_back(std::filesystem::path(file.path).filename().string(),
+                                          file.sha256);
+    }
     if (!manifest->json.contains("input_counts")) return end_of_document;
     const auto& counts = manifest->json["input_counts"];
     report.num_jsonl_bytes = json_integer_at(counts, "jsonl_bytes");
@@ -62,14 +67,38 @@ int64_t read_manifest(DataReport& report) {
   return end_of_document;
 }
 
-// The beginning of a document's text, or its first ids, by which people recognise it.
-std::string beginning(const ReportContext& context, int64_t document_idx) {
+// Counts the characters at the beginning of a document that equal its first one.
+int64_t count_equal_characters(const ReportContext& context, int64_t document_idx) {
+  std::vector<int32_t> ids;
+  std::string text, first;
+  int64_t count = 0;
+  bool has_ended = false;
+  const int64_t num_tokens = context.documents.num_tokens(document_idx);
+  context.documents.for_each_piece(
+      document_idx, ids, num_tokens, [&](std::span<const int32_t> piece) {
+        if (has_ended) return;
+        append_decoded(text, piece, *context.vocabulary);
+        if (first.empty()) first = first_columns(text, 1);
+        size_t at = 0;
+        while (!first.empty() && text.compare(at, first.size(), first) == 0) at += first.size();
+        count += static_cast<int64_t>(at / std::max<size_t>(first.size(), 1));
+        text.erase(0, at);
+        has_ended = text.size() >= first.size();  // else a character may go on in the next piece
+      });
+  return count;
+}
+
+// The beginning of a document's text, or its first ids.
+Beginning beginning(const ReportContext& context, int64_t document_idx) {
   constexpr int64_t kShownTokens = 80;
   constexpr size_t kShownBytes = 240;
   const std::vector<int32_t> ids = context.documents.first_tokens(document_idx, kShownTokens);
   const std::string text = context.vocabulary != nullptr ? decode_ids(ids, *context.vocabulary)
                                                          : fmt::format("{} ", fmt::join(ids, " "));
-  return std::string(beginning_of(text, kShownBytes));
+  Beginning beginning{std::string(beginning_of(text, kShownBytes))};
+  if (context.vocabulary != nullptr)
+    beginning.num_equal = count_equal_characters(context, document_idx);
+  return beginning;
 }
 
 void describe(std::vector<ReportedDocument>& table, const ReportContext& context) {
@@ -143,7 +172,9 @@ DataReport gather_report(const std::filesystem::path& prefix, const ReportOption
   }
   report.num_tokens = reader.num_tokens();
   report.num_repetitive_documents = all.num_repetitive;
+  report.num_repetitive_tokens = all.num_repetitive_tokens;
   report.length_histogram = all.length_histogram;
+  report.tokens_by_length = all.tokens_by_length;
   if (vocabulary) report.num_text_bytes = all.num_text_bytes;
   report.longest = all.longest.take();
   report.most_repeated_characters = all.repeated_characters.take();
@@ -156,6 +187,8 @@ DataReport gather_report(const std::filesystem::path& prefix, const ReportOption
     };
     report.min_tokens = kth_length(0);
     report.median_tokens = kth_length(num_with_tokens / 2);
+    report.p90_tokens = kth_length((num_with_tokens * 9 + 9) / 10 - 1);
+    report.p99_tokens = kth_length((num_with_tokens * 99 + 99) / 100 - 1);
     report.max_tokens = report.longest[0].num_tokens;
   }
   for (auto* table :

@@ -20,7 +20,9 @@ Json table_json(const std::vector<ReportedDocument>& table, bool has_ratio) {
     Json row = {{"document", document.document_idx}, {"tokens", document.num_tokens}};
     if (has_ratio) row["ratio"] = document.ratio;
     if (!document.source.empty()) row["source"] = document.source;
-    row["beginning"] = document.beginning;
+    row["beginning"] = document.beginning.text;
+    if (document.beginning.num_equal > 1)
+      row["equal_characters_at_begin"] = document.beginning.num_equal;
     array.push_back(row);
   }
   return array;
@@ -33,7 +35,8 @@ Json histogram_json(const DataReport& report) {
     array.push_back(
         {{"from_tokens", k == 0 ? 0 : int64_t{1} << (k - 1)},
          {"to_tokens", k == 0 ? 0 : (int64_t{1} << (k - 1)) - 1 + (int64_t{1} << (k - 1))},
-         {"documents", report.length_histogram[k]}});
+         {"documents", report.length_histogram[k]},
+         {"tokens", report.tokens_by_length[k]}});
   }
   return array;
 }
@@ -45,7 +48,7 @@ Json duplicates_json(const DataReport& report) {
     groups.push_back({{"first_document", group.first_document},
                       {"documents", group.num_documents},
                       {"tokens_each", group.num_tokens},
-                      {"beginning", report.duplicate_beginnings[i]}});
+                      {"beginning", report.duplicate_beginnings[i].text}});
   }
   return {{"groups", report.duplicates.num_groups},
           {"superfluous_documents", report.duplicates.num_documents},
@@ -93,13 +96,18 @@ std::string report_json(const DataReport& report) {
       {"options", options},
       {"findings", findings_of(report)},
       {"repetitive_documents", report.num_repetitive_documents},
+      {"repetitive_tokens", report.num_repetitive_tokens},
       {"documents", report.num_documents},
       {"empty_documents", report.num_empty_documents},
       {"documents_without_end", or_null(report.num_without_end)},
       {"documents_with_end_inside", or_null(report.num_with_end_inside)},
       {"tokens", report.num_tokens},
       {"document_tokens",
-       {{"min", report.min_tokens}, {"median", report.median_tokens}, {"max", report.max_tokens}}},
+       {{"min", report.min_tokens},
+        {"median", report.median_tokens},
+        {"p90", report.p90_tokens},
+        {"p99", report.p99_tokens},
+        {"max", report.max_tokens}}},
       {"length_histogram", histogram_json(report)},
       {"text_bytes", or_null(report.num_text_bytes)},
       {"tokens_per_text_byte", tokens_per_byte(report.num_tokens, report.num_text_bytes)},

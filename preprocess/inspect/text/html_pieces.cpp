@@ -9,9 +9,11 @@
 
 namespace weft {
 
-std::string escaped(std::string_view text) {
+std::string escaped(std::string_view text) { return escaped_visible(escape_for_terminal(text)); }
+
+std::string escaped_visible(std::string_view text) {
   std::string html;
-  for (const char c : escape_for_terminal(text)) {
+  for (const char c : text) {
     switch (c) {
       case '&':
         html += "&amp;";
@@ -41,6 +43,7 @@ std::string html_head(const std::string& title, std::string_view style,
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
       "style-src 'sha256-{}'; base-uri 'none'; form-action 'none'\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width\">\n"
       "<meta name=\"generator\" content=\"{}\">\n"
       "<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n",
       sha256_base64(style), generator, title, style);
@@ -74,28 +77,11 @@ std::string facts_table(const Facts& facts, const std::string& table_class,
                      rows);
 }
 
-std::string bar_chart(const std::vector<Bar>& bars) {
-  constexpr int kLabelWidth = 190, kBarWidth = 420, kRowHeight = 18;
-  int64_t largest = 1;
-  for (const Bar& bar : bars) largest = std::max(largest, bar.value);
-  if (bars.empty()) return "<p>None.</p>\n";
-  std::string svg = fmt::format(
-      "<div class=\"w\"><svg viewBox=\"0 0 {} {}\" width=\"{}\" role=\"img\">\n",
-      kLabelWidth + kBarWidth + 120, kRowHeight * bars.size() + 4, kLabelWidth + kBarWidth + 120);
-  int y = 2;
-  for (const Bar& bar : bars) {
-    const double width =
-        std::max(bar.value > 0 ? 1.0 : 0.0,
-                 kBarWidth * static_cast<double>(bar.value) / static_cast<double>(largest));
-    svg += fmt::format(
-        "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>"
-        "<rect x=\"{}\" y=\"{}\" width=\"{:.1f}\" height=\"{}\"/>"
-        "<text x=\"{:.1f}\" y=\"{}\">{}</text>\n",
-        kLabelWidth - 6, y + 12, escaped(bar.label), kLabelWidth, y, width, kRowHeight - 4,
-        kLabelWidth + width + 6, y + 12, grouped(bar.value));
-    y += kRowHeight;
-  }
-  return svg + "</svg></div>\n";
+std::string bar(double share, const std::string& css_class) {
+  return fmt::format(
+      "<svg class=\"{}\" viewBox=\"0 0 100 9\" preserveAspectRatio=\"none\" width=\"100%\" height=\"9\" "
+      "role=\"img\"><rect width=\"{:.1f}\" height=\"9\"/></svg>",
+      css_class, share > 0 ? std::max(100 * share, 0.4) : 0);
 }
 
 }  // namespace weft

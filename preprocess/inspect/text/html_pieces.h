@@ -12,6 +12,8 @@ namespace weft {
 // Makes corpus text visible (control characters, invalid bytes, text that turns its direction) and
 // then harmless in HTML, also within attributes.
 std::string escaped(std::string_view text);
+// Makes text harmless in HTML that is safe to show already.
+std::string escaped_visible(std::string_view text);
 
 // A page up to its body: one file, no script, nothing loaded from elsewhere, which its content
 // security policy says, too. The title and the generator are HTML.
@@ -39,11 +41,7 @@ using Facts = std::vector<std::pair<std::string, std::string>>;
 std::string facts_table(const Facts& facts, const std::string& table_class = "",
                         const std::string& value_class = "n");
 
-struct Bar {
-  std::string label;
-  int64_t value;
-};
-// Draws horizontal bars. Labels are escaped here.
-std::string bar_chart(const std::vector<Bar>& bars);
+// A horizontal bar that fills `share` of the width of its cell.
+std::string bar(double share, const std::string& css_class = "");
 
 }  // namespace weft

@@ -114,7 +114,7 @@ printf '{"text": "<script>alert(1)</script> \\u001b[31m"}\n{"text": "%s"}\nbad\n
 cat corpus.jsonl >>odd.jsonl && head -n 5 corpus.jsonl >>odd.jsonl
 expect 0 '' "$data" preprocess --append-eod --on-bad-line skip --input odd.jsonl --output-prefix odd
 expect 0 'most repeated characters: document 1, ' "$data" report odd_text_document
-for text in 'verdict: 2 kinds of findings: 1 document of almost nothing but repetition; 1 bad line' '% repeated, ' \
+for text in 'verdict: 2 findings' '  1 of 607 documents (0.2 %; ' ' is nearly all repetition: ' '  1 line of the corpus (0.2 %) was bad' '% repeated, ' \
   'documents without an end-of-document token: 0, with one inside: 0' \
   'documents: 607 (0 of them empty)' 'bad lines: 1' 'exact duplicates: 5 groups, 5 superfluous documents' \
   'odd.jsonl, byte ' 'longest: document '; do

@@ -30,8 +30,9 @@ del counts[None]
 assert origins["different"] == len(counts) == 43, (origins, counts)
 assert origins["documents_without"] == without > 100
 assert len(origins["largest"]) == 30
-for row, (_, count) in zip(origins["largest"], counts.most_common()):
-    assert row["documents"] == count == counts[row["origin"]], (row, count)
+assert [row["tokens"] for row in origins["largest"]] == sorted((row["tokens"] for row in origins["largest"]), reverse=True)
+for row in origins["largest"]:
+    assert row["documents"] == counts[row["origin"]], row
     assert row["share_of_tokens"] == row["tokens"] / report["tokens"]
 assert report["documents"] == sum(counts.values()) + without
 PYTHON

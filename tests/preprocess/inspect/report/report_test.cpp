@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <random>
 #include <string>
 
@@ -163,14 +164,40 @@ TEST(ReportWords, TheVerdictNamesWhatIsOverItsThreshold) {
   report.num_bad_lines = 0;
   EXPECT_EQ(verdict_of(report), "nothing suspicious");
   report.num_bad_lines = 1;
-  EXPECT_EQ(verdict_of(report), "1 kind of findings: 1 bad line");
+  EXPECT_EQ(verdict_of(report), "1 finding");
+  EXPECT_THAT(findings_of(report),
+              ::testing::ElementsAre("1 line of the corpus (under 0.1 %) was bad and gave no "
+                                     "document"));
   report.num_bad_lines = 1700;
+  report.num_tokens = 10'000;
   report.num_repetitive_documents = 12;
+  report.num_repetitive_tokens = 250;
   report.duplicates.num_documents = 43;
+  report.duplicates.num_tokens = 150;
   report.num_empty_documents = 10;
-  EXPECT_EQ(verdict_of(report),
-            "4 kinds of findings: 12 documents of almost nothing but repetition; 4.3 % of the "
-            "documents are exact duplicates; 1,700 bad lines; 1.0 % of the documents are empty");
+  EXPECT_EQ(verdict_of(report), "4 findings");
+  using ::testing::StartsWith;
+  EXPECT_THAT(
+      findings_of(report),
+      ::testing::ElementsAre(
+          StartsWith(
+              "12 of 1,000 documents (1.2 %; 2.5 % of the tokens) are nearly all repetition"),
+          StartsWith("43 of 1,000 documents (4.3 %; 1.5 % of the tokens) are exact copies"),
+          "1,700 lines of the corpus (63.0 %) were bad and gave no document",
+          StartsWith("10 of 1,000 documents (1.0 %) are empty")));
+}
+
+TEST(ReportWords, AnOpeningCanBeSeen) {
+  EXPECT_EQ(visible_beginning({"plain text", 1}, 100), "plain text");
+  EXPECT_EQ(visible_beginning({"plain text", 1}, 5), "plain...");
+  EXPECT_EQ(visible_beginning({std::string(240, 'a'), 20001}, 100), "a × 20,001");
+  EXPECT_EQ(visible_beginning({"\t\t\tx", 3}, 100), "\\t\\t\\tx");
+  EXPECT_EQ(visible_beginning({std::string(9, '\n') + "  b", 9}, 100), "\\n × 9 ␣␣b");
+  EXPECT_EQ(visible_beginning({"\u200B\u00A0\u3000c\u00A0d", 1}, 100),
+            "\\u{200B}\\u{A0}\\u{3000}c\u00A0d");
+  EXPECT_EQ(visible_beginning({"\t" + std::string(60, ' '), 1}, 100), "\\t ␣ × 60 or more");
+  EXPECT_EQ(visible_beginning({"\xff\x80\x1b", 1}, 100), "\\xFF\\x80\\x1B");
+  EXPECT_EQ(visible_beginning({"", 0}, 100), "");
 }
 
 // A dataset of texts, with a small vocabulary.
@@ -239,9 +266,15 @@ TEST_F(ReportTest, AMillionBackslashesStandAtTheTop) {
   EXPECT_NEAR(report.most_repeated_characters[0].ratio, 1, 1e-5);
   EXPECT_EQ(report.most_repeated_characters[0].source, "<corpus>.jsonl, byte 840");
   EXPECT_EQ(report.most_repeated_characters[1].document_idx, 20);
+  EXPECT_EQ(report.most_repeated_characters[0].beginning.num_equal, 1000000);
+  EXPECT_EQ(report.num_repetitive_tokens,
+            report.longest[0].num_tokens + report.most_repeated_characters[1].num_tokens);
   EXPECT_EQ(report.most_repeated_tokens[0].document_idx, 70);
   EXPECT_EQ(report.longest[0].document_idx, 70);
-  EXPECT_THAT(report_html(report), HasSubstr(">over 99.9 %<"));
+  const std::string html = report_html(report);
+  EXPECT_THAT(html, HasSubstr(">over 99.9 %<"));
+  EXPECT_THAT(html, HasSubstr(">\\\\ × 1,000,000</span>"));
+  EXPECT_THAT(html, HasSubstr("2 of 100 documents (2.0 %; "));
 }
 
 TEST_F(ReportTest, CountsDocumentsOfRepetitionBeyondTheTable) {
@@ -262,8 +295,12 @@ TEST_F(ReportTest, ThePageIsForReading) {
   const std::string html = report_html(gather());
   EXPECT_THAT(html, HasSubstr(">" + texts[0].substr(0, 100) + "...</span></td>"));
   EXPECT_THAT(html, HasSubstr("One file."));
-  EXPECT_THAT(html, Not(HasSubstr("text-anchor=\"end\">0</text>")));  // no row without documents
-  EXPECT_THAT(html, Not(HasSubstr("text-anchor=\"end\">1</text>")));
+  // The name of the file stands without its folders, which the mouse shows; the number of a row too.
+  EXPECT_THAT(html, HasSubstr("<span title=\"&lt;corpus&gt;.jsonl, byte 0\">"));
+  EXPECT_THAT(html, HasSubstr("<td class=\"n\">64 to 127</td><td class=\"n\">4</td>"
+                              "<td class=\"n d\">100.0 %</td><td class=\"n\">100.0 %</td>"));
+  EXPECT_THAT(html, Not(HasSubstr("<td class=\"n\">32 to 63</td>")));  // no row without documents
+  EXPECT_THAT(html, HasSubstr("prefers-color-scheme:dark"));
   // Whatever is wide scrolls within its box.
   for (size_t at = html.find("<table"); at != std::string::npos; at = html.find("<table", at + 1))
     EXPECT_EQ(html.substr(at - 15, 15), "<div class=\"w\">");
@@ -295,7 +332,10 @@ TEST_F(ReportTest, CountsDocumentsDuplicatesAndBytes) {
   EXPECT_EQ(report.duplicates.num_documents, 3);
   EXPECT_EQ(report.duplicates.largest[0].first_document, 0);
   EXPECT_EQ(report.duplicates.largest[0].num_documents, 3);
-  EXPECT_THAT(report.duplicate_beginnings[0], ::testing::StartsWith("the fox"));
+  EXPECT_THAT(report.duplicate_beginnings[0].text, ::testing::StartsWith("the fox"));
+  EXPECT_EQ(
+      std::accumulate(report.tokens_by_length.begin(), report.tokens_by_length.end(), int64_t{0}),
+      report.num_tokens);
   const std::string all = "the foxa dogthe foxthe foxa dogx";
   EXPECT_EQ(report.num_text_bytes, std::ssize(all));
   ASSERT_EQ(report.inputs.size(), 1u);
@@ -307,15 +347,17 @@ TEST_F(ReportTest, CountsDocumentsWithoutAnEndAndWithOneInside) {
   const auto end = static_cast<uint16_t>(vocabulary_->end_of_document());
   const auto verdict = [&](const std::vector<std::vector<uint16_t>>& documents) {
     write_dataset(prefix_, TokenType::kUInt16, documents);
-    return verdict_of(gather());
+    return findings_of(gather());
   };
-  EXPECT_EQ(verdict({{1, end}, {2, 3, end}}), "nothing suspicious");
+  EXPECT_THAT(verdict({{1, end}, {2, 3, end}}), IsEmpty());
   EXPECT_EQ(gather().num_without_end, 0);
-  EXPECT_EQ(verdict({{1, 4}, {2, 3}}), "nothing suspicious");  // made without --append-eod
+  EXPECT_THAT(verdict({{1, 4}, {2, 3}}), IsEmpty());  // made without --append-eod
   EXPECT_EQ(gather().num_without_end, 2);
-  EXPECT_EQ(verdict({{1, end}, {2, 3}, {end, 5, end}, {6, end, end}, {end}}),
-            "2 kinds of findings: 1 document does not end with the token that ends the others; 2 "
-            "documents hold the token that ends documents inside");
+  EXPECT_THAT(
+      verdict({{1, end}, {2, 3}, {end, 5, end}, {6, end, end}, {end}}),
+      ::testing::ElementsAre(
+          HasSubstr("1 of 5 documents (20.0 %) does not end with the token that ends the others"),
+          HasSubstr("2 of 5 documents (40.0 %) hold the token that ends documents inside")));
   const auto json = nlohmann::json::parse(report_json(gather()));
   EXPECT_EQ(json["documents_without_end"], 1);
   EXPECT_EQ(json["documents_with_end_inside"], 2);
@@ -337,6 +379,8 @@ TEST_F(ReportTest, MedianIsThatOfSortedLengths) {
   const DataReport report = gather();
   EXPECT_EQ(report.min_tokens, lengths.front());
   EXPECT_EQ(report.median_tokens, lengths[4]);
+  EXPECT_EQ(report.p90_tokens, lengths[8]);
+  EXPECT_EQ(report.p99_tokens, lengths[8]);
   EXPECT_EQ(report.max_tokens, lengths.back());
 }
 
@@ -390,6 +434,18 @@ TEST_F(ReportTest, NoTextGetsOutOfItsPlace) {
               HasSubstr("<script>alert(1)</script>"));
 }
 
+TEST_F(ReportTest, DocumentsThatBeginAlikeTakeOneRow) {
+  auto texts = ordinary_texts(10);
+  for (size_t i = 2; i < 7; ++i) texts[i] = std::string(1000 + i, 'a');
+  write(texts);
+  const std::string html = report_html(gather());
+  const std::string row =
+      "<td class=\"n\">6 <span class=\"r\" title=\"5, 4, 3, 2\">and 4 more</span></td>";
+  EXPECT_THAT(html, HasSubstr(row));
+  EXPECT_THAT(html, HasSubstr(">a × 1,006</span>"));
+  EXPECT_THAT(html, Not(HasSubstr(">a × 1,005</span>")));
+}
+
 TEST_F(ReportTest, ThePolicyAllowsItsStyleAndNothingElse) {
   write({"a"});
   const std::string html = report_html(gather());
@@ -435,22 +491,23 @@ TEST_F(ReportTest, CountsDomainsAndSources) {
   EXPECT_EQ(report.origins->num_tokens_without, tokens({4, 6}));
   const auto& largest = report.origins->largest;
   ASSERT_EQ(largest.size(), 3u);
-  EXPECT_EQ(largest[0].origin, "b.org");
-  EXPECT_EQ(largest[0].num_documents, 3);
-  EXPECT_EQ(largest[0].num_tokens, tokens({0, 3, 7}));
-  EXPECT_EQ(largest[1].origin, "a.org");
-  EXPECT_EQ(largest[1].num_tokens, tokens({1, 2}));
+  EXPECT_EQ(largest[0].origin, "a.org");
+  EXPECT_EQ(largest[0].num_tokens, tokens({1, 2}));
+  EXPECT_EQ(largest[1].origin, "b.org");
+  EXPECT_EQ(largest[1].num_documents, 3);
+  EXPECT_EQ(largest[1].num_tokens, tokens({0, 3, 7}));
+  EXPECT_GT(largest[0].num_tokens, largest[1].num_tokens);
   EXPECT_EQ(largest[2].origin, "Wiki");
   EXPECT_THAT(report.longest[0].source, HasSubstr(", byte "));
   const auto json = nlohmann::json::parse(report_json(report))["origins"];
   EXPECT_EQ(json["different"], 3);
-  EXPECT_EQ(json["largest"][1]["origin"], "a.org");
+  EXPECT_EQ(json["largest"][1]["origin"], "b.org");
   EXPECT_EQ(json["largest"][1]["tokens"], largest[1].num_tokens);
   EXPECT_DOUBLE_EQ(
       json["largest"][1]["share_of_tokens"].get<double>(),
       static_cast<double>(largest[1].num_tokens) / static_cast<double>(report.num_tokens));
   const std::string html = report_html(report);
-  EXPECT_THAT(html, HasSubstr("<td class=\"t\">b.org</td><td class=\"n\">3</td>"));
+  EXPECT_THAT(html, HasSubstr("<td class=\"t\">b.org</td><td class=\"n d\">3</td>"));
   EXPECT_THAT(html, HasSubstr("none named"));
   EXPECT_THAT(html, Not(HasSubstr("the other")));
 }
@@ -468,10 +525,10 @@ TEST_F(ReportTest, CountsManyDomains) {
   ASSERT_EQ(report.origins->largest.size(), kNumReportedOrigins);
   EXPECT_EQ(report.origins->largest[0].origin, "0.org");
   EXPECT_EQ(report.origins->largest[0].num_documents, 26);
-  EXPECT_EQ(report.origins->largest[29].origin, "29.org");
+  EXPECT_EQ(report.origins->largest[29].origin, "29000.org");
   EXPECT_EQ(report_json(report), report_json(gather(5)));
   EXPECT_THAT(report_html(report),
-              HasSubstr("the other 68,970</span></td><td class=\"n\">69,220</td>"));
+              HasSubstr("the other 68,970</span></td><td class=\"n d\">69,945<"));
 }
 
 TEST_F(ReportTest, SaysWhyDomainsAreNotKnown) {
