@@ -14,6 +14,7 @@
 #include "indexed_dataset/base/terminal/terminal_text.h"
 #include "preprocess/commands/commands.h"
 #include "preprocess/commands/progress.h"
+#include "preprocess/stores/remote_store.h"
 #include "preprocess/web/download.h"
 #include "preprocess/web/sha256_list.h"
 #include "preprocess/web/url.h"
@@ -63,7 +64,7 @@ class DownloadCommand final : public Command {
     addresses.insert(addresses.end(), mirrors_.begin(), mirrors_.end());
     if (looks_like_url(sha256sums_)) addresses.push_back(sha256sums_);
     for (const std::string& url : addresses)
-      options.check([&] { check_url(url, fetch_.http.allow_http); });
+      options.check([&] { check_remote_address(url, fetch_.http); });
     if (urls_.size() > 1) {
       for (const char* name : {"--output", "--mirror", "--sha256"}) {
         if (options.given(name)) options.problem(std::string(name) + " is for one URL");
@@ -146,9 +147,10 @@ class DownloadCommand final : public Command {
   std::vector<std::string> find_checksums() {
     std::vector<std::string> checksums(urls_.size(), sha256_);
     if (sha256sums_.empty()) return checksums;
-    const std::string text = looks_like_url(sha256sums_)
-                                 ? read_url(sha256sums_, fetch_, kMaxListBytes, stop_flag())
-                                 : read_file(sha256sums_);
+    const std::string text =
+        looks_like_url(sha256sums_)
+            ? read_url(open_remote(sha256sums_, fetch_.http), fetch_, kMaxListBytes, stop_flag())
+            : read_file(sha256sums_);
     const Sha256List list(looks_like_url(sha256sums_) ? display_url(sha256sums_) : sha256sums_,
                           text);
     for (size_t i = 0; i < urls_.size(); ++i) checksums[i] = list.find(urls_[i]);
@@ -157,8 +159,9 @@ class DownloadCommand final : public Command {
 
   void download(const std::string& url, const std::string& sha256) {
     DownloadRequest request;
-    request.url = url;
-    request.mirrors = mirrors_;
+    request.file = open_remote(url, fetch_.http);
+    for (const std::string& mirror : mirrors_)
+      request.mirrors.push_back(open_remote(mirror, fetch_.http));
     request.output = output_of(url);
     request.sha256 = sha256;
     request.fetch = fetch_;
@@ -180,7 +183,7 @@ class DownloadCommand final : public Command {
     if (overwrite_ || !std::filesystem::exists(request.output)) return false;
     const std::string name = request.output.string();
     const std::string origin = origin_url_of(request.output);
-    if (request.sha256.empty() && !origin.empty() && origin != url_without_secrets(request.url)) {
+    if (request.sha256.empty() && !origin.empty() && origin != request.file->key()) {
       throw UsageError("'" + name + "' is there already, but comes from " + origin +
                        "; give another --output or --output-folder, or --overwrite");
     }

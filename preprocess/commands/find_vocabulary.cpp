@@ -71,13 +71,13 @@ TokenizerFiles download_vocabulary() {
   const auto lock = wait_for_lock(folder / "download.lock");
   for (const PublishedFile& file : kPublishedFiles) {
     DownloadRequest request;
-    request.url = file.url;
+    request.file = make_web_file(file.url, /*allow_http=*/false);
     request.output = folder / file.name;
     request.sha256 = file.sha256;
     request.fetch.num_attempts = 2;  // the user waits for it, and can do something about it
     request.fetch.http.connect_timeout_s = 10;
     if (std::filesystem::exists(request.output)) continue;
-    print_message("Downloading " + request.url + " to " + request.output.string());
+    print_message("Downloading " + request.file->name() + " to " + request.output.string());
     try {
       download_file(request, [](int64_t, int64_t) { return stop_signal() == 0; });
     } catch (const ReadCancelled&) {

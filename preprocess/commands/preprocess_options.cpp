@@ -42,7 +42,7 @@ void PreprocessOptions::declare_run(OptionSet& options) {
   options.text("--input-root", inputs.list_root,
                "folder or URL below which relative names of --input-list lie; default: where the "
                "list lies");
-  options.flag("--allow-http", inputs.allow_http,
+  options.flag("--allow-http", inputs.http.allow_http,
                "accept unencrypted http URLs (never by a redirect from https)");
   options.text("--output-prefix", output_prefix, "writes PREFIX_KEY_document.bin and .idx");
   options.texts("--json-keys", config.rules.json_keys,
@@ -148,7 +148,7 @@ void PreprocessOptions::validate(OptionSet& options) const {
     options.problem("--eod-token needs --append-eod");
   if (config.max_bad_lines >= 0 && config.rules.on_bad_line == OnBadLine::kStop)
     options.problem("--max-bad-lines needs --on-bad-line skip: without it the first one stops");
-  for (const auto& input : make_inputs(inputs.names, inputs.allow_http))
+  for (const auto& input : make_inputs(inputs.names, inputs.http))
     options.check([&] { input->check_name(); });
   options.check([&] { (void)origin_paths(resolved_origin_key()); });
   if (!report.empty() && !report_format(report))
@@ -183,7 +183,7 @@ void PreprocessOptions::check_open_files() const {
 void PreprocessOptions::find_inputs() {
   FoundInputs found = weft::find_inputs(inputs, stop_flag());
   config.inputs = std::move(found.names);
-  config.allow_http = inputs.allow_http;
+  config.http = inputs.http;
   notes_of_inputs_ = std::move(found.notes);
 }
 

@@ -22,10 +22,10 @@ constexpr size_t kMaxListBytes = size_t{256} << 20;
 constexpr const char* kJsonLinesNames =
     ".jsonl, .ndjson or .json, and perhaps .gz, .zst, .xz or .bz2 behind it";
 
-std::string read_list(const std::string& list, bool allow_http,
+std::string read_list(const std::string& list, const HttpOptions& options,
                       const std::atomic<bool>& cancelled) {
   constexpr size_t kBlockBytes = size_t{1} << 20;
-  const auto input = make_input(list, allow_http);
+  const auto input = make_input(list, options);
   input->check_name();
   check_can_be_opened({input});
   input->look(cancelled);
@@ -59,7 +59,7 @@ std::string name_in_list(const std::string& line, const std::string& place) {
 
 std::vector<std::string> names_of_list(const std::string& list, const GivenInputs& given,
                                        const std::atomic<bool>& cancelled) {
-  const std::string text = read_list(list, given.allow_http, cancelled);
+  const std::string text = read_list(list, given.http, cancelled);
   const std::string place = given.list_root.empty() ? place_of_list(list) : given.list_root;
   std::vector<std::string> names;
   int64_t line_number = 0;
@@ -140,7 +140,7 @@ FoundInputs find_inputs(const GivenInputs& given, const std::atomic<bool>& cance
     found.notes.push_back(fmt::format("'{}' names {}", list, counted(std::ssize(names), "input")));
     for (const std::string& name : names) add_found(name, found);
   }
-  for (const std::string& name : found.names) make_input(name, given.allow_http)->check_name();
+  for (const std::string& name : found.names) make_input(name, given.http)->check_name();
   if (const std::string problem = problem_of_inputs(found.names); !problem.empty())
     throw UsageError(problem);
   return found;

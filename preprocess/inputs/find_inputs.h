@@ -20,7 +20,7 @@ struct GivenInputs {
   std::vector<std::string> lists;
   // The folder or address below which relative names of lists lie; empty: where their list lies.
   std::string list_root;
-  bool allow_http = false;
+  HttpOptions http;
 };
 
 struct FoundInputs {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "preprocess/compressed/input_layout.h"
+#include "preprocess/web/fetch_options.h"
 
 namespace weft {
 
@@ -73,6 +74,6 @@ inline constexpr char kStandardInputKey[] = "standard input";
 // For make_input(), which knows which of them a name means.
 std::shared_ptr<Input> make_file_input(const std::string& path);
 std::shared_ptr<Input> make_pipe_input(const std::string& path);  // "-": standard input
-std::shared_ptr<Input> make_url_input(const std::string& url, bool allow_http);
+std::shared_ptr<Input> make_url_input(const std::string& address, const HttpOptions& options);
 
 }  // namespace weft

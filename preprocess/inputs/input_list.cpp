@@ -33,15 +33,15 @@ bool is_pipe_or_device(const std::string& path) {
 
 }  // namespace
 
-std::shared_ptr<Input> make_input(const std::string& name, bool allow_http) {
-  if (looks_like_url(name)) return make_url_input(name, allow_http);
+std::shared_ptr<Input> make_input(const std::string& name, const HttpOptions& options) {
+  if (looks_like_url(name)) return make_url_input(name, options);
   if (name == "-" || is_pipe_or_device(name)) return make_pipe_input(name);
   return make_file_input(name);
 }
 
-Inputs make_inputs(const std::vector<std::string>& names, bool allow_http) {
+Inputs make_inputs(const std::vector<std::string>& names, const HttpOptions& options) {
   Inputs inputs;
-  for (const std::string& name : names) inputs.push_back(make_input(name, allow_http));
+  for (const std::string& name : names) inputs.push_back(make_input(name, options));
   return inputs;
 }
 

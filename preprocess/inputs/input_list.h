@@ -13,9 +13,9 @@ namespace weft {
 
 using Inputs = std::vector<std::shared_ptr<Input>>;
 
-// The input of this name: an http(s) URL, a path, or standard input for "-". Reads nothing yet.
-std::shared_ptr<Input> make_input(const std::string& name, bool allow_http = false);
-Inputs make_inputs(const std::vector<std::string>& names, bool allow_http = false);
+// The input of this name: an address of the web or a store, a path, or standard input for "-". Reads nothing yet.
+std::shared_ptr<Input> make_input(const std::string& name, const HttpOptions& options = {});
+Inputs make_inputs(const std::vector<std::string>& names, const HttpOptions& options = {});
 
 // Looks at an input, and opens all of it. The format is found by the first bytes, never by the
 // name; but a file of a compressed format's name that is too short to be one is refused

@@ -1,8 +1,10 @@
-// An address on the web as an input: fetched ahead while it is read, and stored nowhere.
+// An address of the web or of a store as an input: fetched ahead while it is read, and stored
+// nowhere.
 #include <utility>
 
 #include "preprocess/compressed/decompress.h"
 #include "preprocess/inputs/input.h"
+#include "preprocess/stores/remote_store.h"
 #include "preprocess/web/url_source.h"
 
 namespace weft {
@@ -10,16 +12,20 @@ namespace {
 
 class UrlInput final : public Input {
  public:
-  UrlInput(const std::string& url, bool allow_http) : Input(display_url(url)), url_(url) {
-    options_.fetch.http.allow_http = allow_http;
+  UrlInput(const std::string& address, const HttpOptions& options)
+      : Input(find_store(address) != nullptr ? address : display_url(address)), address_(address) {
+    options_.fetch.http = options;
   }
 
-  std::string key() const override { return url_without_secrets(url_); }
-  void check_name() const override { check_url(url_, options_.fetch.http.allow_http); }
+  std::string key() const override {
+    return find_store(address_) != nullptr ? address_ : url_without_secrets(address_);
+  }
+  void check_name() const override { check_remote_address(address_, options_.fetch.http); }
 
   void look(const std::atomic<bool>& cancelled) override {
+    file_ = open_remote(address_, options_.fetch.http);
     options_.expected = {};
-    const UrlStat stat = stat_url(url_, options_, cancelled);
+    const UrlStat stat = stat_url(file_, options_, cancelled);
     identity_ = {version_text(stat.identity), stat.identity.size_bytes};
     layout_ = {};
     layout_.file_bytes = stat.identity.size_bytes;
@@ -34,19 +40,20 @@ class UrlInput final : public Input {
   // The range goes to the file's end. What begins in the middle is plain.
   std::unique_ptr<ByteSource> open(int64_t begin, int64_t, const std::atomic<bool>& cancelled,
                                    const DecodeOptions& options) const override {
-    auto raw = open_url_source(url_, options_, begin, cancelled);
+    auto raw = open_url_source(file_, options_, begin, cancelled);
     return begin > 0 ? std::move(raw) : decode(std::move(raw), name(), options);
   }
 
  private:
-  const std::string url_;
+  const std::string address_;
   UrlOptions options_;
+  std::shared_ptr<RemoteFile> file_;  // known when it was looked at
 };
 
 }  // namespace
 
-std::shared_ptr<Input> make_url_input(const std::string& url, bool allow_http) {
-  return std::make_shared<UrlInput>(url, allow_http);
+std::shared_ptr<Input> make_url_input(const std::string& address, const HttpOptions& options) {
+  return std::make_shared<UrlInput>(address, options);
 }
 
 }  // namespace weft

@@ -17,7 +17,7 @@ namespace weft {
 
 struct PipelineConfig : RankOptions {
   std::vector<std::string> inputs;  // paths and URLs; "-" is standard input
-  bool allow_http = false;          // URLs may be without encryption
+  HttpOptions http;                 // how addresses are read
   // One dataset per key, in the order of rules.json_keys: PREFIX.bin and PREFIX.idx. All in one
   // folder, which is also that of work_prefix.
   std::vector<std::filesystem::path> output_prefixes;

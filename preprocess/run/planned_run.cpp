@@ -52,8 +52,7 @@ PlannedRun::PlannedRun(const PipelineConfig& its_config, const PipelineEvents& i
 void PlannedRun::look_at_inputs() {
   try {
     const StopFlag stopped(events.stop_requested);
-    plan =
-        plan_work(make_inputs(config.inputs, config.allow_http), config.task_bytes, stopped.flag());
+    plan = plan_work(make_inputs(config.inputs, config.http), config.task_bytes, stopped.flag());
     if (config.max_documents >= 0)
       plan = first_documents(std::move(plan), config.max_documents, config, stopped.flag());
   } catch (const ReadCancelled&) {  // a signal while a server was asked

@@ -28,15 +28,15 @@ constexpr char kOriginAttribute[] = "user.xdg.origin.url";
 // OUTPUT.part with its state, while it is fetched from one URL.
 class PartFile final : public FetchSink {
  public:
-  PartFile(const DownloadRequest& request, const std::string& url, const DownloadProgress& progress)
+  PartFile(const DownloadRequest& request, RemoteFile& file, const DownloadProgress& progress)
       : request_(request),
-        url_(url),
+        remote_(file),
         progress_(progress),
         part_(request.output.string() + ".part"),
         state_file_(part_.string() + ".json"),
         state_(find_state()),
         was_continued_(state_.num_bytes > 0),
-        fetch_(url_, request.fetch, {state_.num_bytes, ByteRange::kEndless}, state_.identity,
+        fetch_(remote_, request.fetch, {state_.num_bytes, ByteRange::kEndless}, state_.identity,
                *this) {
     try {
       // The state says whose the part is, so it comes first; one of no bytes continues nothing.
@@ -82,15 +82,15 @@ class PartFile final : public FetchSink {
     const std::string found = sha256_of_file(part_);
     if (!expected.empty() && found != expected) {
       forget();
-      throw ChecksumMismatch(display_url(url_) + ": SHA-256 is " + found + ", expected " +
-                             expected + "; the download was removed");
+      throw ChecksumMismatch(remote_.name() + ": SHA-256 is " + found + ", expected " + expected +
+                             "; the download was removed");
     }
     // Some file systems have no attributes.
-    const std::string origin = url_without_secrets(request_.url);
+    const std::string origin = request_.file->key();
     (void)::setxattr(part_.c_str(), kOriginAttribute, origin.data(), origin.size(), 0);
     commit_rename(part_, request_.output);
     remove_file(state_file_);
-    return {url_, size_bytes(), found, !expected.empty()};
+    return {size_bytes(), found, !expected.empty()};
   }
 
   int64_t num_bytes_held() const { return fetch_.num_bytes_held(); }
@@ -142,7 +142,7 @@ class PartFile final : public FetchSink {
 
   // The state that an earlier call has left; 0 bytes if nothing can be continued.
   DownloadState find_state() {
-    const DownloadState none{.url = url_without_secrets(url_), .identity = {}};
+    const DownloadState none{.url = remote_.key(), .identity = {}};
     std::error_code no_part;
     const auto part_bytes = std::filesystem::file_size(part_, no_part);
     if (no_part || !std::filesystem::exists(state_file_)) return none;
@@ -190,7 +190,7 @@ class PartFile final : public FetchSink {
   }
 
   const DownloadRequest& request_;
-  const std::string url_;
+  RemoteFile& remote_;
   const DownloadProgress& progress_;
   const std::filesystem::path part_, state_file_;
   int64_t known_size_bytes_ = -1;  // of the file, by another mirror whose bytes are there
@@ -213,12 +213,12 @@ void wait_before_retry(double seconds, const DownloadProgress& progress) {
   }
 }
 
-DownloadResult download_from(const std::string& url, const DownloadRequest& request,
+DownloadResult download_from(RemoteFile& file, const DownloadRequest& request,
                              const DownloadProgress& progress) {
   int64_t best_num_bytes = 0;
   int num_fruitless = 0;  // fresh starts in a row that came no further
   for (int num_attempts = 1;; ++num_attempts) {
-    PartFile part(request, url, progress);
+    PartFile part(request, file, progress);
     try {
       part.fetch();
       return part.check_and_commit();
@@ -228,7 +228,7 @@ DownloadResult download_from(const std::string& url, const DownloadRequest& requ
       part.forget();
       if (num_fruitless >= request.fetch.num_attempts) {
         throw NetworkError(
-            fmt::format("{}: {} (after {} attempts)", display_url(url), cause.why, num_attempts));
+            fmt::format("{}: {} (after {} attempts)", file.name(), cause.why, num_attempts));
       }
     } catch (const ChecksumMismatch&) {
       // Old and new bytes may not belong together: once more from the first one, without them.
@@ -241,14 +241,13 @@ DownloadResult download_from(const std::string& url, const DownloadRequest& requ
 }  // namespace
 
 DownloadResult download_file(const DownloadRequest& request, const DownloadProgress& progress) {
-  std::vector<std::string> urls{request.url};
-  urls.insert(urls.end(), request.mirrors.begin(), request.mirrors.end());
-  for (const std::string& url : urls) check_url(url, request.fetch.http.allow_http);
+  std::vector<std::shared_ptr<RemoteFile>> files{request.file};
+  files.insert(files.end(), request.mirrors.begin(), request.mirrors.end());
   std::string failures;
   bool has_mismatch = false;
-  for (const std::string& url : urls) {
+  for (const auto& file : files) {
     try {
-      return download_from(url, request, progress);
+      return download_from(*file, request, progress);
     } catch (const ChecksumMismatch& error) {
       has_mismatch = true;
       failures += (failures.empty() ? "" : "\n") + std::string(error.what());

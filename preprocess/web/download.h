@@ -5,17 +5,20 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "preprocess/stream/byte_source.h"
 #include "preprocess/web/fetch_options.h"
+#include "preprocess/web/remote_file.h"
 
 namespace weft {
 
 struct DownloadRequest {
-  std::string url;
-  std::vector<std::string> mirrors;  // other addresses of the same file, tried in this order
+  std::shared_ptr<RemoteFile> file;
+  // Other addresses of the same file, tried in this order.
+  std::vector<std::shared_ptr<RemoteFile>> mirrors;
   std::filesystem::path output;
   // Expected, 64 hexadecimal digits; "": what Hugging Face says of its large files, else unchecked.
   std::string sha256;
@@ -23,7 +26,6 @@ struct DownloadRequest {
 };
 
 struct DownloadResult {
-  std::string url;  // the one that gave it
   int64_t num_bytes = 0;
   std::string sha256;       // of the file
   bool is_checked = false;  // against an expected one
@@ -39,8 +41,8 @@ using DownloadProgress = std::function<bool(int64_t num_bytes, int64_t total_byt
 // parts behind it that were on their way at the same time are fetched again. A wrong checksum
 // removes the part and goes to the next mirror; so does a network failure. Throws NetworkError
 // (URL, cause), ChecksumMismatch, LimitExceeded, std::system_error (writing; too little space,
-// before it begins), UsageError (not an http(s) URL), and ReadCancelled when `progress`
-// said stop: what was received stays for the next call.
+// before it begins), and ReadCancelled when `progress` said stop: what was received stays for the
+// next call.
 DownloadResult download_file(const DownloadRequest& request, const DownloadProgress& progress = {});
 
 // Throws UsageError if OUTPUT.part or OUTPUT.part.json is there and is not a download's,

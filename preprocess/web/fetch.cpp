@@ -13,6 +13,8 @@ namespace weft {
 namespace {
 
 constexpr int64_t kMinPartBytes = int64_t{4} << 20, kMaxPartBytes = int64_t{64} << 20;
+// A new address, new credentials, a redirect or two: what goes on beyond is a circle.
+constexpr int kMaxAskedAnew = 8;
 constexpr double kMaxBackoffSeconds = 60, kMaxRetryAfterSeconds = 600;
 
 // libcurl keeps connections with its "multi" handle. Hundreds of files of one server should not
@@ -65,15 +67,16 @@ std::chrono::steady_clock::duration duration_of(double seconds) {
 
 void Fetch::PutBack::operator()(CURLM* multi) const { idle_multis().put(multi); }
 
-Fetch::Fetch(std::string url, const FetchOptions& options, ByteRange wanted, UrlIdentity& identity,
+Fetch::Fetch(RemoteFile& file, const FetchOptions& options, ByteRange wanted, UrlIdentity& identity,
              FetchSink& sink)
-    : url_(std::move(url)),
+    : file_(file),
       options_(options),
       identity_(identity),
       sink_(sink),
       next_begin_(wanted.begin),
       end_(wanted.end),
       multi_(idle_multis().take()),
+      is_whole_only_(!file.has_ranges()),
       num_allowed_(options.num_connections) {
   if (!identity.validator().empty() && identity.size_bytes >= 0)
     end_ = std::min(end_, identity.size_bytes);
@@ -171,10 +174,14 @@ void Fetch::start_connections() {
 }
 
 void Fetch::start(Connection& connection) {
-  if (is_whole_only_) {
-    connection.prepare(url_, std::nullopt, "");
-  } else {
-    connection.prepare(url_, connection.part, identity_.validator());
+  try {
+    if (is_whole_only_) {
+      connection.prepare(std::nullopt, "");
+    } else {
+      connection.prepare(connection.part, identity_.validator());
+    }
+  } catch (const HttpFailure& failure) {  // while the file asked for an address or credentials
+    return retry_later(connection, failure);
   }
   connection.begin = connection.part->begin;
   connection.is_whole_file = false;
@@ -246,6 +253,7 @@ void Fetch::end(Connection& connection, CURLcode result) {
 }
 
 void Fetch::retry_later(Connection& connection, const HttpFailure& failure) {
+  if (failure.asks_anew && ++connection.num_asked_anew <= kMaxAskedAnew) return;
   ++num_failures_;
   const bool is_further = num_received_ > connection.num_received_before && !failure.is_too_slow;
   connection.num_received_before = num_received_;
@@ -253,7 +261,7 @@ void Fetch::retry_later(Connection& connection, const HttpFailure& failure) {
   // A host that was never found is a wrong name or a machine without a network: said at once.
   const bool may_pass = failure.may_pass && (is_known_ || !failure.is_unknown_host);
   if (!may_pass || connection.num_fruitless >= options_.num_attempts) {
-    throw NetworkError(fmt::format("{}: {} (after {} attempt{})", display_url(url_), failure.why,
+    throw NetworkError(fmt::format("{}: {} (after {} attempt{})", file_.name(), failure.why,
                                    num_failures_, num_failures_ == 1 ? "" : "s"));
   }
   if (identity_.validator().empty() && num_received_ > 0) throw CannotContinue{failure.why};

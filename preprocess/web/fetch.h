@@ -15,15 +15,9 @@
 
 #include "preprocess/web/fetch_options.h"
 #include "preprocess/web/http_request.h"
-#include "preprocess/web/url.h"
+#include "preprocess/web/remote_file.h"
 
 namespace weft {
-
-// Thrown where the bytes that are there cannot be continued: the file has changed, or nothing
-// proves that it has not.
-struct CannotContinue {
-  std::string why;
-};
 
 // Called on the thread that runs Fetch::run(); an exception from it ends that.
 class FetchSink {
@@ -45,14 +39,14 @@ class Fetch {
  public:
   // Fetches the bytes in `wanted` that the file has. `identity`: of the file whose bytes before
   // them are there; nothing known if there are none. All references must outlive it.
-  Fetch(std::string url, const FetchOptions& options, ByteRange wanted, UrlIdentity& identity,
+  Fetch(RemoteFile& file, const FetchOptions& options, ByteRange wanted, UrlIdentity& identity,
         FetchSink& sink);
   ~Fetch();
 
   // Returns when all has come. Retries what may pass: connection trouble, 408, 425, 429, 5xx, with
   // growing pauses, or as long as Retry-After says (10 minutes at most). A server that ignores
   // ranges, or gives nothing to prove that they belong together, gets one connection. Throws
-  // NetworkError (URL, cause), CannotContinue, LimitExceeded.
+  // NetworkError (URL, cause), CannotContinue, LimitExceeded, and what the file's functions throw.
   void run();
 
   // From any thread: the window has moved.
@@ -71,7 +65,7 @@ class Fetch {
   // One of the connections, and the part of the file that it is fetching.
   struct Connection final : HttpRequest {
     Connection(Fetch& the_fetch, const HttpOptions& options)
-        : HttpRequest(options), fetch(the_fetch) {}
+        : HttpRequest(the_fetch.file_, options), fetch(the_fetch) {}
     void on_response(const HttpResponse& response) override;
     bool on_body(std::string_view bytes) override;
     void on_not_satisfiable(const HttpResponse& response);
@@ -87,6 +81,7 @@ class Fetch {
     Clock::time_point retry_at{};
     int num_fruitless = 0;            // failures in a row without a byte of progress
     int64_t num_received_before = 0;  // by all connections, at its last failure
+    int num_asked_anew = 0;           // in a row without a byte
   };
   struct PutBack {
     void operator()(CURLM* multi) const;
@@ -115,7 +110,7 @@ class Fetch {
   void ask_for_one_piece(Connection& asking);
   [[noreturn]] void refuse_length() const;
 
-  const std::string url_;
+  RemoteFile& file_;
   const FetchOptions& options_;
   UrlIdentity& identity_;
   FetchSink& sink_;
@@ -124,10 +119,10 @@ class Fetch {
   std::unique_ptr<CURLM, PutBack> multi_;  // outlives the connections
   std::vector<std::unique_ptr<Connection>> connections_;
   std::string linked_sha256_;
-  bool is_known_ = false;       // the server has answered
-  bool is_single_ = false;      // one connection for all that is missing
-  bool is_whole_only_ = false;  // without a range, from the first byte
-  int num_allowed_;             // connections; fewer after 429 and 503
+  bool is_known_ = false;   // the server has answered
+  bool is_single_ = false;  // one connection for all that is missing
+  bool is_whole_only_;      // without a range, from the first byte
+  int num_allowed_;         // connections; fewer after 429 and 503
   int num_parts_since_overload_ = 0;
   Clock::time_point hold_until_{};
   int64_t num_received_ = 0;  // bytes that were new

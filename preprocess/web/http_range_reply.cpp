@@ -36,7 +36,7 @@ void Fetch::set_size(int64_t size_bytes) {
 
 void Fetch::refuse_length() const {
   throw LimitExceeded(fmt::format("{}: is longer than the limit of {} bytes (--max-bytes)",
-                                  display_url(url_), options_.max_bytes));
+                                  file_.name(), options_.max_bytes));
 }
 
 void Fetch::ask_for_one_piece(Connection& asking) {
@@ -105,6 +105,7 @@ bool Fetch::Connection::on_body(std::string_view bytes) {
                       bytes.substr(static_cast<size_t>(num_skipped), static_cast<size_t>(num_new)));
     missing.begin += num_new;
     fetch.num_received_ += num_new;
+    num_asked_anew = 0;
   }
   position += num_bytes;
   if (num_skipped + num_new < num_bytes)

@@ -10,6 +10,7 @@
 
 #include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/storage/sha256.h"
+#include "preprocess/web/hugging_face.h"
 
 namespace weft {
 namespace {
@@ -17,20 +18,6 @@ namespace {
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
-}
-
-std::string hugging_face_endpoint() {
-  const std::string endpoint = environment("HF_ENDPOINT");
-  return endpoint.empty() ? "https://huggingface.co" : endpoint;
-}
-
-// Throws without showing it.
-std::string hugging_face_token() {
-  std::string token = environment("HF_TOKEN");
-  while (!token.empty() && (token.back() == '\n' || token.back() == '\r')) token.pop_back();
-  if (!std::all_of(token.begin(), token.end(), [](unsigned char c) { return c > ' ' && c < 127; }))
-    throw UsageError("HF_TOKEN: holds characters that no token has");
-  return token;
 }
 
 // All of `text` as a number of bytes; nothing for anything else.
@@ -73,19 +60,8 @@ bool may_pass(CURLcode result) {
   }
 }
 
-}  // namespace
-
-HttpFailure failure_of_status(long status, int64_t retry_after_s) {
-  HttpFailure failure;
-  failure.why = fmt::format("the server answered {}", status);
-  if (status == 401) failure.why += " (for Hugging Face, set HF_TOKEN in the environment)";
-  failure.may_pass = status == 408 || status == 425 || status == 429 || status >= 500;
-  failure.is_overload = status == 429 || status == 503;
-  failure.retry_after_s = retry_after_s;
-  return failure;
-}
-
-namespace {
+// What is read of the body of an error.
+constexpr size_t kMaxErrorBytes = 16 << 10;
 
 // A rule that libcurl does not know would not hold: a redirect to http, for one.
 template <typename Value>
@@ -100,7 +76,8 @@ void set(CURL* curl, CURLoption option, Value value) {
 
 }  // namespace
 
-HttpRequest::HttpRequest(const HttpOptions& options) : token_(hugging_face_token()) {
+HttpRequest::HttpRequest(RemoteFile& file, const HttpOptions& options)
+    : file_(file), allow_http_(options.allow_http) {
   static std::once_flag curl_started;
   std::call_once(curl_started, [] {
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
@@ -109,8 +86,6 @@ HttpRequest::HttpRequest(const HttpOptions& options) : token_(hugging_face_token
   curl_.reset(curl_easy_init());
   if (!curl_) throw std::bad_alloc();
   CURL* curl = curl_.get();
-  set(curl, CURLOPT_PROTOCOLS_STR, options.allow_http ? "https,http" : "https");
-  set(curl, CURLOPT_FOLLOWLOCATION, 1L);
   set(curl, CURLOPT_MAXREDIRS, 5L);
   set(curl, CURLOPT_NOSIGNAL, 1L);
   set(curl, CURLOPT_USERAGENT, "weft-data");
@@ -126,9 +101,9 @@ HttpRequest::HttpRequest(const HttpOptions& options) : token_(hugging_face_token
   set(curl, CURLOPT_WRITEDATA, this);
   // The curl program knows these names, the library does not.
   for (const char* name : {"CURL_CA_BUNDLE", "SSL_CERT_FILE"}) {
-    const std::string file = environment(name);
-    if (file.empty()) continue;
-    set(curl, CURLOPT_CAINFO, file.c_str());
+    const std::string authorities = environment(name);
+    if (authorities.empty()) continue;
+    set(curl, CURLOPT_CAINFO, authorities.c_str());
     break;
   }
 }
@@ -140,9 +115,10 @@ void HttpRequest::add_header(const std::string& line) {
   headers_.reset(longer);
 }
 
-void HttpRequest::prepare(const std::string& url, std::optional<ByteRange> range,
-                          const std::string& if_range) {
-  is_answered_ = is_paused_ = false;
+void HttpRequest::prepare(const std::optional<ByteRange>& range, const std::string& validator) {
+  request_ = file_.request(range, validator);
+  is_answered_ = is_paused_ = is_refused_ = false;
+  error_body_.clear();
   error_ = nullptr;
   error_text_[0] = '\0';
   headers_.reset();
@@ -151,16 +127,24 @@ void HttpRequest::prepare(const std::string& url, std::optional<ByteRange> range
     const std::string last =
         range->end == ByteRange::kEndless ? "" : std::to_string(range->end - 1);
     add_header(fmt::format("Range: bytes={}-{}", range->begin, last));
-    if (!if_range.empty()) add_header("If-Range: " + if_range);
   }
+  for (const std::string& header : request_.headers) add_header(header);
+  const std::string& url = request_.url;
   CURL* curl = curl_.get();
+  const bool allow_http = allow_http_ || request_.may_be_unencrypted;
+  set(curl, CURLOPT_PROTOCOLS_STR, allow_http ? "https,http" : "https");
+  if (!request_.ca_file.empty()) set(curl, CURLOPT_CAINFO, request_.ca_file.c_str());
   set(curl, CURLOPT_URL, url.c_str());
   set(curl, CURLOPT_HTTPHEADER, headers_.get());
+  set(curl, CURLOPT_CUSTOMREQUEST, request_.method == "GET" ? nullptr : request_.method.c_str());
+  set(curl, CURLOPT_FOLLOWLOCATION, request_.follows_redirects ? 1L : 0L);
+  set(curl, CURLOPT_PATH_AS_IS, request_.is_path_as_is ? 1L : 0L);
   const bool is_encrypted = is_https(url);
   set(curl, CURLOPT_REDIR_PROTOCOLS_STR, is_encrypted ? "https" : "https,http");
   is_hugging_face_ = is_same_origin(url, hugging_face_endpoint());
+  token_ = is_hugging_face_ && is_encrypted ? hugging_face_token() : "";
   // libcurl itself drops the token where a redirect leads to another host, port or protocol.
-  const bool sends_token = is_hugging_face_ && is_encrypted && !token_.empty();
+  const bool sends_token = !token_.empty();
   set(curl, CURLOPT_HTTPAUTH, static_cast<long>(sends_token ? CURLAUTH_BEARER : CURLAUTH_BASIC));
   set(curl, CURLOPT_XOAUTH2_BEARER, sends_token ? token_.c_str() : nullptr);
 }
@@ -173,10 +157,9 @@ bool HttpRequest::resume() {
 
 void HttpRequest::finish(CURLcode result) {
   if (error_) std::rethrow_exception(error_);
-  if (result == CURLE_OK) {
-    if (!is_answered_) answer();  // it has no body
-    return;
-  }
+  if (result == CURLE_OK && !is_answered_) answer();  // it has no body
+  if (is_refused_) refuse();
+  if (result == CURLE_OK) return;
   HttpFailure failure;
   failure.why = error_text_[0] != '\0' ? error_text_ : curl_easy_strerror(result);
   failure.may_pass = may_pass(result);
@@ -206,9 +189,9 @@ void HttpRequest::answer() {
   } else if (response.status == 206 || response.status == 416) {
     read_content_range(field("Content-Range"), response);
   } else {
-    curl_off_t retry_after_s = 0;
-    curl_easy_getinfo(curl_.get(), CURLINFO_RETRY_AFTER, &retry_after_s);
-    throw failure_of_status(response.status, retry_after_s);
+    is_refused_ = true;
+    if (request_.reads_error_body) return;
+    refuse();
   }
   // Such bytes may be those of the file or of an encoding of the part: nothing says which.
   const std::string encoding = field("Content-Encoding");
@@ -231,13 +214,35 @@ void HttpRequest::answer() {
     std::erase(linked, '"');
     response.linked_sha256 = lower_sha256(linked);
   }
+  file_.describe(response, [this](const char* name) { return field(name); });
   on_response(response);
+}
+
+// Throws what the file says of an answer that is not its bytes.
+void HttpRequest::refuse() {
+  HttpRefusal refusal;
+  refusal.url = request_.url;
+  curl_easy_getinfo(curl_.get(), CURLINFO_RESPONSE_CODE, &refusal.status);
+  curl_off_t retry_after_s = 0;
+  curl_easy_getinfo(curl_.get(), CURLINFO_RETRY_AFTER, &retry_after_s);
+  refusal.retry_after_s = retry_after_s;
+  char* redirect_url = nullptr;
+  curl_easy_getinfo(curl_.get(), CURLINFO_REDIRECT_URL, &redirect_url);
+  if (redirect_url != nullptr) refusal.redirect_url = redirect_url;
+  refusal.header = [this](const char* name) { return field(name); };
+  refusal.body = error_body_;
+  throw file_.judge(refusal);
 }
 
 size_t HttpRequest::take_body(char* data, size_t, size_t size_bytes, void* self) {
   auto& request = *static_cast<HttpRequest*>(self);
   try {
     if (!request.is_answered_) request.answer();
+    if (request.is_refused_) {
+      request.error_body_.append(data, std::min(size_bytes, kMaxErrorBytes));
+      if (request.error_body_.size() >= kMaxErrorBytes) request.refuse();
+      return size_bytes;
+    }
     request.is_paused_ = !request.on_body({data, size_bytes});
   } catch (...) {
     request.error_ = std::current_exception();

@@ -8,6 +8,7 @@
 #include <exception>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/process/start_thread.h"
@@ -24,9 +25,9 @@ struct Stopped {};
 // position_ up to there.
 class UrlSource final : public ByteSource, private FetchSink {
  public:
-  UrlSource(const std::string& url, const UrlOptions& options, ByteRange wanted,
+  UrlSource(std::shared_ptr<RemoteFile> file, const UrlOptions& options, ByteRange wanted,
             const std::atomic<bool>& cancelled)
-      : url_(url),
+      : file_(std::move(file)),
         options_(options),
         cancelled_(cancelled),
         begin_(wanted.begin),
@@ -36,8 +37,7 @@ class UrlSource final : public ByteSource, private FetchSink {
         wake_bytes_(std::min(kMaxWakeBytes, options.fetch.part_bytes)),
         position_(wanted.begin),
         received_end_(wanted.begin),
-        fetch_(url_, options_.fetch, wanted, identity_, *this) {
-    check_url(url, options.fetch.http.allow_http);
+        fetch_(*file_, options_.fetch, wanted, identity_, *this) {
     thread_ = start_thread([this] { run(); });
   }
   ~UrlSource() override {
@@ -88,9 +88,9 @@ class UrlSource final : public ByteSource, private FetchSink {
       fetch_.run();
       show_received();
     } catch (const CannotContinue& cause) {
-      error = std::make_exception_ptr(NetworkError(
-          display_url(url_) + ": cannot go on at byte " + std::to_string(received_end_) + ": " +
-          cause.why + "; download it first, or start anew"));
+      error = std::make_exception_ptr(
+          NetworkError(file_->name() + ": cannot go on at byte " + std::to_string(received_end_) +
+                       ": " + cause.why + "; download it first, or start anew"));
     } catch (...) {  // Stopped as well: then no read follows
       error = std::current_exception();
     }
@@ -126,7 +126,7 @@ class UrlSource final : public ByteSource, private FetchSink {
     changed_.notify_all();
   }
 
-  const std::string url_;
+  const std::shared_ptr<RemoteFile> file_;
   const UrlOptions options_;
   const std::atomic<bool>& cancelled_;
   const int64_t begin_;
@@ -148,11 +148,11 @@ class UrlSource final : public ByteSource, private FetchSink {
 
 }  // namespace
 
-UrlStat stat_url(const std::string& url, const UrlOptions& options,
+UrlStat stat_url(std::shared_ptr<RemoteFile> file, const UrlOptions& options,
                  const std::atomic<bool>& cancelled) {
   UrlOptions small = options;
   small.fetch.num_connections = 1;
-  UrlSource source(url, small, {0, kNumMagicBytes}, cancelled);
+  UrlSource source(std::move(file), small, {0, kNumMagicBytes}, cancelled);
   UrlStat stat;
   std::array<char, kNumMagicBytes> bytes;
   while (const size_t got = source.read(bytes.data(), bytes.size()))
@@ -161,23 +161,24 @@ UrlStat stat_url(const std::string& url, const UrlOptions& options,
   return stat;
 }
 
-std::string read_url(const std::string& url, const FetchOptions& options, int64_t max_bytes,
-                     const std::atomic<bool>& cancelled) {
+std::string read_url(std::shared_ptr<RemoteFile> file, const FetchOptions& options,
+                     int64_t max_bytes, const std::atomic<bool>& cancelled) {
   UrlOptions limited;
   limited.fetch = options;
   limited.fetch.max_bytes = max_bytes;
   limited.fetch.num_connections = 1;
   limited.fetch.part_bytes = max_bytes;
-  UrlSource source(url, limited, {0, ByteRange::kEndless}, cancelled);
+  UrlSource source(std::move(file), limited, {0, ByteRange::kEndless}, cancelled);
   std::string text, block(64 << 10, '\0');
   while (const size_t got = source.read(block.data(), block.size())) text.append(block, 0, got);
   return text;
 }
 
-std::unique_ptr<ByteSource> open_url_source(const std::string& url, const UrlOptions& options,
-                                            int64_t begin, const std::atomic<bool>& cancelled) {
-  return std::make_unique<UrlSource>(url, options, ByteRange{begin, ByteRange::kEndless},
-                                     cancelled);
+std::unique_ptr<ByteSource> open_url_source(std::shared_ptr<RemoteFile> file,
+                                            const UrlOptions& options, int64_t begin,
+                                            const std::atomic<bool>& cancelled) {
+  return std::make_unique<UrlSource>(std::move(file), options,
+                                     ByteRange{begin, ByteRange::kEndless}, cancelled);
 }
 
 std::string version_text(const UrlIdentity& identity) {

@@ -9,7 +9,7 @@
 
 #include "preprocess/stream/byte_source.h"
 #include "preprocess/web/fetch_options.h"
-#include "preprocess/web/url.h"
+#include "preprocess/web/remote_file.h"
 
 namespace weft {
 
@@ -26,26 +26,27 @@ struct UrlOptions {
   UrlIdentity expected;
 };
 
-// A file as its server describes it. stat_url() throws NetworkError, UsageError (not an
-// http(s) URL), ReadCancelled.
+// A file as its server describes it. stat_url() throws NetworkError, ReadCancelled, and what the
+// file's functions throw.
 struct UrlStat {
   UrlIdentity identity;
   std::string first_bytes;  // kNumMagicBytes of them, fewer if the file has fewer
 };
-UrlStat stat_url(const std::string& url, const UrlOptions& options,
+UrlStat stat_url(std::shared_ptr<RemoteFile> file, const UrlOptions& options,
                  const std::atomic<bool>& cancelled);
 
 // The raw bytes from `begin` to the file's end; nothing if the file ends before. Every request says
 // which file it is about: one that changes on the way gives NetworkError from read(), never bytes
 // of two files. So do connections that fail for good; what can pass is retried. `cancelled` must
 // outlive the source.
-std::unique_ptr<ByteSource> open_url_source(const std::string& url, const UrlOptions& options,
-                                            int64_t begin, const std::atomic<bool>& cancelled);
+std::unique_ptr<ByteSource> open_url_source(std::shared_ptr<RemoteFile> file,
+                                            const UrlOptions& options, int64_t begin,
+                                            const std::atomic<bool>& cancelled);
 
 // A small file in memory, such as a list of checksums. Throws as stat_url(), and LimitExceeded for
 // more than `max_bytes`.
-std::string read_url(const std::string& url, const FetchOptions& options, int64_t max_bytes,
-                     const std::atomic<bool>& cancelled);
+std::string read_url(std::shared_ptr<RemoteFile> file, const FetchOptions& options,
+                     int64_t max_bytes, const std::atomic<bool>& cancelled);
 
 // The identity as one line of text ("SIZE etag ETAG" or "SIZE changed DATE"), "" without a
 // validator.

@@ -228,7 +228,7 @@ TEST_F(Pipeline, StopsWhileAServerDoesNotAnswer) {
   ASSERT_EQ(::listen(server, 8), 0);
   ASSERT_EQ(::getsockname(server, at, &size), 0);
   config.inputs = {"http://127.0.0.1:" + std::to_string(ntohs(address.sin_port)) + "/in"};
-  config.allow_http = true;
+  config.http.allow_http = true;
   const auto begin = std::chrono::steady_clock::now();
   events.stop_requested = [begin] {
     return std::chrono::steady_clock::now() - begin > std::chrono::milliseconds(200);

@@ -133,6 +133,15 @@ for name in t1 t2 t3 t4; do is_whole $name; done
 expect 7 'Protocol "http"' "$data" download "$hub/to?url=$at/plain" --output t6 --allow-http # https to http
 HF_ENDPOINT=$at expect 7 '401' "$data" download "$at/gated?url=$at/plain" --output t7 --allow-http # unencrypted
 HF_TOKEN=$'canary\r\nX: y' expect 2 'HF_TOKEN' "$data" download "$hub/plain" --output t8
+# Where `hf auth login` leaves it; the name before is the stronger one.
+mkdir "$HF_HOME" && echo "$HF_TOKEN" >"$HF_HOME/token"
+of_file() { env -u HF_TOKEN "${@:1:$#-1}" "$data" download "$hub/gated?url=$cdn/plain" --output "${!#}"; }
+expect 0 '' of_file t11
+expect 0 '' of_file HF_TOKEN_PATH="$HF_HOME/token" HF_HOME=/nonexistent t12
+expect 0 '' of_file HUGGING_FACE_HUB_TOKEN="$HF_TOKEN" HF_HOME=/nonexistent t13
+expect 7 '401' of_file HUGGING_FACE_HUB_TOKEN=other t14
+expect 7 '401' of_file HF_HUB_DISABLE_IMPLICIT_TOKEN=1 t14
+rm -r "$HF_HOME"
 HF_TOKEN='' expect 7 'set HF_TOKEN' "$data" download "$hub/gated?url=$cdn/plain" --output t9
 # A state is left by the failure: of the URL it shows no query.
 expect 7 '' "$data" download "$hub/always?signature=secret-0815" --output t10 --attempts 1

@@ -43,6 +43,9 @@ class UrlSourceTest : public testing::Test {
     options_.fetch.part_bytes = 20'000;
     options_.fetch.first_backoff_s = 0.01;
   }
+  std::shared_ptr<RemoteFile> file(const std::string& path) const {
+    return make_web_file(at_ + path, /*allow_http=*/true);
+  }
   // In pieces of changing size.
   static std::string read_all(ByteSource& source) {
     std::minstd_rand random(1);
@@ -52,7 +55,7 @@ class UrlSourceTest : public testing::Test {
     return all;
   }
   std::string read_all(const std::string& path, int64_t begin) {
-    return read_all(*open_url_source(at_ + path, options_, begin, cancelled_));
+    return read_all(*open_url_source(file(path), options_, begin, cancelled_));
   }
 
   TemporaryFolder folder_;
@@ -80,13 +83,13 @@ TEST_F(UrlSourceTest, BeginsInTheMiddleAndAtTheEnd) {
 }
 
 TEST_F(UrlSourceTest, TellsWhatTheFileIsAndRefusesAnother) {
-  const UrlStat stat = stat_url(at_ + "plain", options_, cancelled_);
+  const UrlStat stat = stat_url(file("plain"), options_, cancelled_);
   const UrlIdentity& identity = stat.identity;
   EXPECT_EQ(identity.size_bytes, static_cast<int64_t>(whole_.size()));
   EXPECT_EQ(identity.etag, "\"one\"");
   EXPECT_EQ(stat.first_bytes, whole_.substr(0, 10));
-  EXPECT_EQ(stat_url(at_ + "weak", options_, cancelled_).identity.validator(), "");
-  const UrlStat empty = stat_url(at_ + "empty", options_, cancelled_);
+  EXPECT_EQ(stat_url(file("weak"), options_, cancelled_).identity.validator(), "");
+  const UrlStat empty = stat_url(file("empty"), options_, cancelled_);
   EXPECT_EQ(empty.identity.size_bytes, 0);
   EXPECT_EQ(empty.first_bytes, "");
   EXPECT_EQ(version_text(identity), std::to_string(whole_.size()) + " etag \"one\"");
@@ -99,15 +102,15 @@ TEST_F(UrlSourceTest, TellsWhatTheFileIsAndRefusesAnother) {
 }
 
 TEST_F(UrlSourceTest, ReadsNoMoreThanIsWanted) {
-  EXPECT_EQ(stat_url(at_ + "endless", options_, cancelled_).first_bytes, "eeeeeeeeee");
-  EXPECT_EQ(read_url(at_ + "plain", options_.fetch, 300'000, cancelled_), whole_);
-  EXPECT_THROW(read_url(at_ + "plain", options_.fetch, 299'999, cancelled_), LimitExceeded);
-  EXPECT_THROW(read_url(at_ + "endless", options_.fetch, 1'000'000, cancelled_), LimitExceeded);
+  EXPECT_EQ(stat_url(file("endless"), options_, cancelled_).first_bytes, "eeeeeeeeee");
+  EXPECT_EQ(read_url(file("plain"), options_.fetch, 300'000, cancelled_), whole_);
+  EXPECT_THROW(read_url(file("plain"), options_.fetch, 299'999, cancelled_), LimitExceeded);
+  EXPECT_THROW(read_url(file("endless"), options_.fetch, 1'000'000, cancelled_), LimitExceeded);
 }
 
 TEST_F(UrlSourceTest, NeverMixesTwoFiles) {
   // The third answer, and all behind it, are of another file.
-  const auto source = open_url_source(at_ + "changed", options_, 0, cancelled_);
+  const auto source = open_url_source(file("changed"), options_, 0, cancelled_);
   std::string all, piece(1000, '\0');
   EXPECT_THROW(
       {
@@ -134,11 +137,11 @@ TEST_F(UrlSourceTest, NothingIsFetchedByALibcurlThatDoesNotKnowARule) {
 }
 
 TEST_F(UrlSourceTest, AReaderThatStopsDoesNotWait) {
-  auto source = open_url_source(at_ + "plain", options_, 0, cancelled_);
+  auto source = open_url_source(file("plain"), options_, 0, cancelled_);
   char byte = 0;
   EXPECT_EQ(source->read(&byte, 1), 1u);
   source.reset();  // with a full ring
-  source = open_url_source(at_ + "held", options_, 0, cancelled_);
+  source = open_url_source(file("held"), options_, 0, cancelled_);
   cancelled_ = true;
   EXPECT_THROW(read_all(*source), ReadCancelled);
   cancelled_ = false;

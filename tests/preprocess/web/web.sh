@@ -1,6 +1,7 @@
 # Sourced after lib.sh by the tests of downloads: servers on ports from the kernel, ended with the test.
 command -v python3 >/dev/null || skip "no python3"
-unset http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY HF_TOKEN HF_ENDPOINT CURL_CA_BUNDLE SSL_CERT_FILE
+unset http_proxy https_proxy all_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY HF_TOKEN HUGGING_FACE_HUB_TOKEN HF_TOKEN_PATH HF_HUB_DISABLE_IMPLICIT_TOKEN HF_ENDPOINT CURL_CA_BUNDLE SSL_CERT_FILE
+export HF_HOME=$work/huggingface # no token of the user's
 servers=()
 trap 'for server in "${servers[@]}"; do kill "$server" 2>/dev/null || true; done; rm -rf "$work"' EXIT
 

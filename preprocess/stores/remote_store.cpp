@@ -1,0 +1,30 @@
+#include "preprocess/stores/remote_store.h"
+
+#include <algorithm>
+#include <array>
+
+namespace weft {
+namespace {
+
+const std::array<const RemoteStore*, 0> kStores{};
+
+}  // namespace
+
+const RemoteStore* find_store(const std::string& address) {
+  const auto found = std::find_if(kStores.begin(), kStores.end(), [&](const RemoteStore* store) {
+    return address.starts_with(std::string(store->scheme) + "://");
+  });
+  return found == kStores.end() ? nullptr : *found;
+}
+
+void check_remote_address(const std::string& address, const HttpOptions& options) {
+  if (const RemoteStore* store = find_store(address)) return store->check(address);
+  check_url(address, options.allow_http);
+}
+
+std::shared_ptr<RemoteFile> open_remote(const std::string& address, const HttpOptions& options) {
+  if (const RemoteStore* store = find_store(address)) return store->open(address, options);
+  return make_web_file(address, options.allow_http);
+}
+
+}  // namespace weft
