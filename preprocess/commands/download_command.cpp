@@ -1,6 +1,9 @@
 // weft-data download fetches files from the web, each whole or not at all.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
+#include <memory>
 #include <set>
 #include <system_error>
 
@@ -8,13 +11,14 @@
 #include "indexed_dataset/base/process/stop_signal.h"
 #include "indexed_dataset/base/process/test_hooks.h"
 #include "indexed_dataset/base/storage/file_io.h"
+#include "indexed_dataset/base/storage/free_space.h"
 #include "indexed_dataset/base/storage/lock_file.h"
 #include "indexed_dataset/base/storage/sha256.h"
 #include "indexed_dataset/base/terminal/messages.h"
 #include "indexed_dataset/base/terminal/terminal_text.h"
 #include "preprocess/commands/commands.h"
 #include "preprocess/commands/progress.h"
-#include "preprocess/stores/remote_store.h"
+#include "preprocess/stores/find_store.h"
 #include "preprocess/web/download.h"
 #include "preprocess/web/sha256_list.h"
 #include "preprocess/web/url.h"
@@ -34,11 +38,15 @@ class DownloadCommand final : public Command {
 
   void declare(OptionSet& options) override {
     options.texts("URL", urls_,
-                  "https addresses; a file that is there already is left alone. HF_TOKEN "
-                  "(environment) goes to Hugging Face's own addresses only");
-    options.text("--output", output_,
-                 "the file to write, for one URL; default: the URL's last component. What has come "
-                 "before the end lies in OUTPUT.part and OUTPUT.part.json");
+                  "https addresses, or files, folders and quoted patterns of a dataset of the "
+                  "Hugging Face hub (hf://datasets/OWNER/NAME[@REVISION]/PATH); a file that is "
+                  "there already is left alone. HF_TOKEN (environment), or the token of hf auth "
+                  "login, goes to Hugging Face's own addresses only");
+    options.text(
+        "--output", output_,
+        "the file to write, for one URL of one file; default: the URL's last component; of a "
+        "folder or pattern the path below its folder. What has come "
+        "before the end lies in OUTPUT.part and OUTPUT.part.json");
     options.text("--output-folder", folder_, "where files named by their URLs go");
     options.texts("--mirror", mirrors_,
                   "other addresses of the same file, for one URL: tried in this order when it "
@@ -76,7 +84,13 @@ class DownloadCommand final : public Command {
       options.problem(fmt::format("--sha256: '{}' is not 64 hexadecimal digits", sha256_));
     if (!sha256_.empty() && !sha256sums_.empty())
       options.problem("--sha256 and --sha256sums exclude each other");
-    check_outputs(options);
+    check_folder(options);
+    // What addresses of stores stand for is not known yet.
+    if (std::none_of(urls_.begin(), urls_.end(), find_store)) {
+      std::vector<Item> items;
+      for (const std::string& url : urls_) items.push_back({url, sha256_, output_of(url)});
+      for (const std::string& problem : problems_of(items)) options.problem(problem);
+    }
   }
 
   int run(const OptionSet&) override {
@@ -84,14 +98,14 @@ class DownloadCommand final : public Command {
     fetch_.part_bytes = hooked_number("WEFT_PART_BYTES", fetch_.part_bytes);
     fetch_.first_backoff_s = 1e-3 * static_cast<double>(hooked_number("WEFT_RETRY_DELAY_MS", 1000));
     try {
-      const std::vector<std::string> checksums = find_checksums();
+      const std::vector<Item> items = find_items();
       int exit_code = 0;
-      for (size_t i = 0; i < urls_.size(); ++i) {
+      for (const Item& item : items) {
         try {
-          download(urls_[i], checksums[i]);
+          download(item);
         } catch (const std::exception& error) {
           // The others may still come. The program ends with the code of the first failure.
-          if (urls_.size() == 1) throw;
+          if (items.size() == 1) throw;
           live_line_.clear();
           const int code = print_error(error);
           if (exit_code == 0) exit_code = code;
@@ -106,12 +120,19 @@ class DownloadCommand final : public Command {
   }
 
  private:
+  // One file to fetch.
+  struct Item {
+    std::string url;
+    std::string sha256;  // "" where none is known
+    std::filesystem::path output;
+  };
+
   std::filesystem::path output_of(const std::string& url) const {
     return output_.empty() ? std::filesystem::path(folder_) / url_file_name(url)
                            : std::filesystem::path(output_);
   }
 
-  void check_outputs(OptionSet& options) const {
+  void check_folder(OptionSet& options) const {
     const std::filesystem::path folder = output_.empty()
                                              ? std::filesystem::path(folder_)
                                              : std::filesystem::path(output_).parent_path();
@@ -121,51 +142,95 @@ class DownloadCommand final : public Command {
                                   output_.empty() ? "--output-folder:" : "--output: folder",
                                   folder.string()));
     }
+  }
+
+  // Says which files cannot be written, or would be written over each other.
+  std::vector<std::string> problems_of(const std::vector<Item>& items) const {
+    std::vector<std::string> problems;
     std::set<std::filesystem::path> names;
-    for (const std::string& url : urls_) {
-      if (output_.empty() && url_file_name(url).empty()) {
-        options.problem(
-            fmt::format("'{}' does not end in a file name; give --output", display_url(url)));
+    std::error_code ignored;
+    for (const Item& item : items) {
+      if (item.output.filename().empty() || (output_.empty() && url_file_name(item.url).empty())) {
+        problems.push_back(
+            fmt::format("'{}' does not end in a file name; give --output", display_url(item.url)));
         continue;
       }
-      const std::filesystem::path output = output_of(url);
-      if (std::filesystem::is_directory(output, ignored))
-        options.problem(fmt::format("'{}' is a folder; give the name of a file", output.string()));
+      if (std::filesystem::is_directory(item.output, ignored)) {
+        problems.push_back(
+            fmt::format("'{}' is a folder; give the name of a file", item.output.string()));
+      }
       for (const char* ending : {"", ".part", ".part.json", ".lock"}) {
-        std::filesystem::path name = output;
+        std::filesystem::path name = item.output;
         name += ending;
         if (names.insert(name).second) continue;
-        options.problem(fmt::format(
+        problems.push_back(fmt::format(
             "several URLs would be written to '{}'; download them into different folders",
             name.string()));
         break;
       }
     }
+    return problems;
   }
 
-  // Returns the checksum of each URL; "" where none is known.
-  std::vector<std::string> find_checksums() {
-    std::vector<std::string> checksums(urls_.size(), sha256_);
-    if (sha256sums_.empty()) return checksums;
+  // All files to fetch, with their checksums.
+  std::vector<Item> find_items() {
+    std::vector<Item> items;
+    std::map<const RemoteStore*, std::unique_ptr<RemoteLister>> listers;
+    for (const std::string& url : urls_) {
+      const RemoteStore* store = find_store(url);
+      if (store == nullptr) {
+        items.push_back({url, sha256_, output_of(url)});
+        continue;
+      }
+      std::unique_ptr<RemoteLister>& lister = listers[store];
+      if (!lister) lister = store->make_lister(fetch_.http, stop_flag());
+      add_stored(url, lister->list(url), items);
+    }
+    if (std::any_of(urls_.begin(), urls_.end(), find_store)) {
+      const std::vector<std::string> problems = problems_of(items);
+      if (!problems.empty()) throw UsageError(problems[0]);
+    }
+    find_checksums(items);
+    return items;
+  }
+
+  void add_stored(const std::string& url, const StoredFiles& stored, std::vector<Item>& items) {
+    if (stored.files.empty()) throw NetworkError(url + ": no file there has a name that fits");
+    const bool is_one_file = stored.files.size() == 1 && stored.files[0].path_below.empty();
+    if (!is_one_file && (!output_.empty() || !sha256_.empty()))
+      throw UsageError("--output and --sha256 are for one file, and '" + url + "' is a folder");
+    for (const StoredFile& file : stored.files) {
+      const std::filesystem::path output =
+          is_one_file ? output_of(file.address) : std::filesystem::path(folder_) / file.path_below;
+      items.push_back({file.address, sha256_.empty() ? file.sha256 : sha256_, output});
+    }
+    if (!is_one_file)
+      print_message(fmt::format("'{}' stands for {} files", url, stored.files.size()));
+  }
+
+  // Those that --sha256sums has.
+  void find_checksums(std::vector<Item>& items) {
+    if (sha256sums_.empty()) return;
     const std::string text =
         looks_like_url(sha256sums_)
             ? read_url(open_remote(sha256sums_, fetch_.http), fetch_, kMaxListBytes, stop_flag())
             : read_file(sha256sums_);
     const Sha256List list(looks_like_url(sha256sums_) ? display_url(sha256sums_) : sha256sums_,
                           text);
-    for (size_t i = 0; i < urls_.size(); ++i) checksums[i] = list.find(urls_[i]);
-    return checksums;
+    for (Item& item : items) item.sha256 = list.find(item.url);
   }
 
-  void download(const std::string& url, const std::string& sha256) {
+  void download(const Item& item) {
     DownloadRequest request;
-    request.file = open_remote(url, fetch_.http);
+    request.file = open_remote(item.url, fetch_.http);
     for (const std::string& mirror : mirrors_)
       request.mirrors.push_back(open_remote(mirror, fetch_.http));
-    request.output = output_of(url);
-    request.sha256 = sha256;
+    request.output = item.output;
+    request.sha256 = item.sha256;
     request.fetch = fetch_;
     const std::string name = request.output.string();
+    if (find_store(item.url) != nullptr)
+      std::filesystem::create_directories(folder_of(request.output));
     const LockFile lock(name + ".lock");
     if (is_there_already(request)) return;
     check_download_part(request.output);

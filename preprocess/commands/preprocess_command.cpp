@@ -146,11 +146,17 @@ class PreprocessCommand final : public Command {
   }
 
   void find_inputs() {
+    StoredInputs stored(options_.inputs.http, stop_flag());
     try {
-      options_.find_inputs();
+      if (!is_leader_)
+        stored.take_text(ranks_->wait_for_listing([] { return stop_signal() != 0; }));
+      options_.find_inputs(stored);
     } catch (const ReadCancelled&) {
       throw StoppedBySignal(stop_signal());
+    } catch (const RankStopped&) {
+      throw StoppedBySignal(stop_signal());
     }
+    if (ranks_ && is_leader_) ranks_->send_listing(stored.to_text());
   }
 
   // Returns the token that --append-eod appends; -1 without. The rules name it only if it is not

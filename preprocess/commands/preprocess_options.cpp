@@ -33,9 +33,10 @@ void PreprocessOptions::declare(OptionSet& options) {
 
 void PreprocessOptions::declare_run(OptionSet& options) {
   options.texts("--input", inputs.names,
-                "JSONL files, folders of them, quoted patterns ('data/**/*.jsonl.zst') or https "
-                "URLs in this order, '-' is standard input; gzip, xz, zstd and bzip2 are "
-                "decompressed on the fly, URLs while they are downloaded");
+                "JSONL files, folders of them, quoted patterns ('data/**/*.jsonl.zst'), https URLs "
+                "or datasets of the Hugging Face hub (hf://datasets/OWNER/NAME[@REVISION]/PATH) in "
+                "this order, '-' is standard input; gzip, xz, zstd and bzip2 are decompressed on "
+                "the fly, URLs while they are downloaded");
   options.texts("--input-list", inputs.lists,
                 "files (or URLs) with a name of an input on each line, in this order behind "
                 "--input; blank lines and # comments are left out");
@@ -180,8 +181,8 @@ void PreprocessOptions::check_open_files() const {
       num_keys, config.num_workers, needed, limit.rlim_max, needed));
 }
 
-void PreprocessOptions::find_inputs() {
-  FoundInputs found = weft::find_inputs(inputs, stop_flag());
+void PreprocessOptions::find_inputs(StoredInputs& stored) {
+  FoundInputs found = weft::find_inputs(inputs, stored, stop_flag());
   config.inputs = std::move(found.names);
   config.http = inputs.http;
   notes_of_inputs_ = std::move(found.notes);

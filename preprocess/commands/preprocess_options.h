@@ -32,7 +32,7 @@ struct PreprocessOptions {
   void declare(OptionSet& options);
   void validate(OptionSet& options) const;
   // Sets config.inputs, and notes about them. Throws as find_inputs().
-  void find_inputs();
+  void find_inputs(StoredInputs& stored);
   // Finds what the file system lacks, and what would be lost, before anything is made. Throws
   // std::system_error, and UsageError if an output is an input.
   void check_files() const;

@@ -68,7 +68,8 @@ class TrainVocabCommand final : public Command {
       ++num_documents;
     };
     try {
-      const FoundInputs found = find_inputs(inputs_, stop_flag());
+      StoredInputs stored(inputs_.http, stop_flag());
+      const FoundInputs found = find_inputs(inputs_, stored, stop_flag());
       for (const std::string& note : found.notes) print_message("note: " + note);
       for (const std::string& input : found.names)
         for_each_document(input, json_key_, stop_flag(), learn_from, bad_lines, first_bad_line);

@@ -14,6 +14,12 @@ struct FilesOfName {
 // True for a name with `*`, `?` or `[` in it. A file may have such a name as well.
 bool is_pattern(std::string_view name);
 
+constexpr const char* kInputNames =
+    ".jsonl, .ndjson or .json, and perhaps .gz, .zst, .xz or .bz2 behind it";
+
+// True if a file at this path in a folder is an input, by its own name.
+bool is_input_path(const std::string& path);
+
 // The files of JSON lines in a folder and the folders in it, by their names: .jsonl, .ndjson and
 // .json, with or without .gz, .zst, .zstd, .xz or .bz2 behind it. Symbolic links are followed;
 // hidden files and folders are passed over. Throws std::system_error for a folder that cannot be

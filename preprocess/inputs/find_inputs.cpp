@@ -12,15 +12,13 @@
 #include "indexed_dataset/base/terminal/terminal_text.h"
 #include "indexed_dataset/base/terminal/text_pieces.h"
 #include "preprocess/inputs/files_of_name.h"
+#include "preprocess/stores/find_store.h"
 
 namespace weft {
 namespace {
 
 // A list of all files of Common Crawl has 10 MB; what is longer is no list.
 constexpr size_t kMaxListBytes = size_t{256} << 20;
-
-constexpr const char* kJsonLinesNames =
-    ".jsonl, .ndjson or .json, and perhaps .gz, .zst, .xz or .bz2 behind it";
 
 std::string read_list(const std::string& list, const HttpOptions& options,
                       const std::atomic<bool>& cancelled) {
@@ -87,7 +85,7 @@ void check_has_files(const std::string& name, const FilesOfName& files) {
       ENOENT, std::generic_category(),
       fmt::format("cannot read '{}' (no file in it has a name of JSON lines: {}; files of other "
                   "names are named one by one, or by a pattern as '{}/*.txt')",
-                  name, kJsonLinesNames, name));
+                  name, kInputNames, name));
 }
 
 std::string note_of(const std::string& name, const FilesOfName& files) {
@@ -105,7 +103,19 @@ std::string note_of(const std::string& name, const FilesOfName& files) {
   return note;
 }
 
-void add_found(const std::string& name, FoundInputs& found) {
+// The files of a store as they were listed: with their commit, or what else pins them.
+void add_stored(const std::string& name, const FilesOfName& files, FoundInputs& found) {
+  const bool is_one_file = files.paths.size() == 1 && files.passed.empty();
+  if (!is_one_file) {
+    found.notes.push_back(note_of(name, files));
+  } else if (*files.paths.begin() != name) {
+    found.notes.push_back(fmt::format("'{}' is '{}'", name, *files.paths.begin()));
+  }
+  found.names.insert(found.names.end(), files.paths.begin(), files.paths.end());
+}
+
+void add_found(const std::string& name, StoredInputs& stored, FoundInputs& found) {
+  if (find_store(name) != nullptr) return add_stored(name, stored.files_of(name), found);
   std::error_code error;
   const bool is_path = name != "-" && !looks_like_url(name);
   const bool is_there = is_path && std::filesystem::exists(name, error);
@@ -132,13 +142,14 @@ std::string problem_of_inputs(const GivenInputs& given) {
   return has_list_only ? "" : problem_of_inputs(given.names);
 }
 
-FoundInputs find_inputs(const GivenInputs& given, const std::atomic<bool>& cancelled) {
+FoundInputs find_inputs(const GivenInputs& given, StoredInputs& stored,
+                        const std::atomic<bool>& cancelled) {
   FoundInputs found;
-  for (const std::string& name : given.names) add_found(name, found);
+  for (const std::string& name : given.names) add_found(name, stored, found);
   for (const std::string& list : given.lists) {
     const std::vector<std::string> names = names_of_list(list, given, cancelled);
     found.notes.push_back(fmt::format("'{}' names {}", list, counted(std::ssize(names), "input")));
-    for (const std::string& name : names) add_found(name, found);
+    for (const std::string& name : names) add_found(name, stored, found);
   }
   for (const std::string& name : found.names) make_input(name, given.http)->check_name();
   if (const std::string problem = problem_of_inputs(found.names); !problem.empty())

@@ -8,12 +8,13 @@
 
 #include "preprocess/inputs/files_of_name.h"
 #include "preprocess/inputs/input_list.h"
+#include "preprocess/inputs/stored_inputs.h"
 
 namespace weft {
 
 struct GivenInputs {
   // Files, addresses, "-", folders (with all folders in them), and patterns: `*`, `?` and `[abc]`
-  // within a name, `**` for any folders.
+  // within a name, `**` for any folders. Addresses of stores may be folders or patterns as well.
   std::vector<std::string> names;
   // Files with one such name on each line, which may be compressed, or addresses of such files.
   // Blank lines and those that begin with # are left out.
@@ -37,7 +38,8 @@ std::string problem_of_inputs(const GivenInputs& given);
 
 // Throws std::system_error for a folder without such files and for what cannot be listed;
 // UsageError for a name that is not allowed, and for what is no list of names; what
-// open_input() and ByteSource::read throw for a list.
-FoundInputs find_inputs(const GivenInputs& given, const std::atomic<bool>& cancelled);
+// open_input() and ByteSource::read throw for a list; what StoredInputs::files_of() throws.
+FoundInputs find_inputs(const GivenInputs& given, StoredInputs& stored,
+                        const std::atomic<bool>& cancelled);
 
 }  // namespace weft

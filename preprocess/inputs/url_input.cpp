@@ -4,7 +4,7 @@
 
 #include "preprocess/compressed/decompress.h"
 #include "preprocess/inputs/input.h"
-#include "preprocess/stores/remote_store.h"
+#include "preprocess/stores/find_store.h"
 #include "preprocess/web/url_source.h"
 
 namespace weft {

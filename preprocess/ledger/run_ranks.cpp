@@ -92,6 +92,11 @@ bool RunRanks::have_others_left() const {
 
 // ---- rank 0 ----
 
+void RunRanks::send_listing(const std::string& listing) {
+  const Lock lock(mutex_);
+  for (int rank = 1; rank < num_ranks_; ++rank) send(rank, kListing, listing);
+}
+
 void RunRanks::compare(const std::string& identity, const Difference& difference,
                        const StopRequested& stop_requested) {
   Lock lock(mutex_);
@@ -123,6 +128,16 @@ void RunRanks::end_work(std::optional<RunFailure> failure) {
 }
 
 // ---- other ranks ----
+
+std::string RunRanks::wait_for_listing(const StopRequested& stop_requested) {
+  Lock lock(mutex_);
+  while (!listing_ && !end_) {
+    if (stop_requested()) throw RankStopped{};
+    news_.wait_for(lock, kPatience);
+  }
+  if (!listing_) throw RunFailed(end_->exit_code, end_->message);
+  return *listing_;
+}
 
 std::optional<std::string> RunRanks::wait_for_work(const std::string& identity,
                                                    const StopRequested& stop_requested) {

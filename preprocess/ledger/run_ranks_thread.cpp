@@ -66,6 +66,9 @@ void RunRanks::handle(RankMessage& message) {
     case kWork:
       work_ = std::move(message.bytes);
       break;
+    case kListing:
+      listing_ = std::move(message.bytes);
+      break;
     case kRequest:
       send(message.rank, kReply, answer(message.rank, message.bytes));
       break;

@@ -54,6 +54,10 @@ void drop_work_of_others(const PlannedRun& run, const Journal::Content& work) {
   const IdentityDifference differs = difference(work.identity, run.journal_identity);
   const bool is_of_use = !differs.is_lost && !(differs.same_options && differs.same_inputs);
   if (is_of_use && holds_documents(work) && !run.config.overwrite) {
+    if (differs.has_moved && differs.same_options) {
+      throw NetworkError("'" + run.folder.string() + "' holds unfinished work: " + differs.text +
+                         "; give --overwrite to drop it");
+    }
     throw UsageError("'" + run.folder.string() + "' holds the unfinished work of a run " +
                      (differs.same_options ? "of other inputs (" : "with other options (") +
                      differs.text + "); run with those to go on, or give --overwrite to drop it");

@@ -8,6 +8,7 @@
 
 #include "indexed_dataset/base/terminal/terminal_text.h"
 #include "indexed_dataset/format/soundness/xxh3.h"
+#include "preprocess/stores/hub_address.h"
 #include "preprocess/stream/byte_source.h"
 
 namespace weft {
@@ -189,8 +190,13 @@ IdentityDifference difference(const std::string& first, const std::string& secon
                                                           shown(other), is, shown(value));
   }
   difference.same_options = difference.text.empty();
-  const std::string inputs =
-      difference_of_inputs(before["inputs"], after.at("inputs"), compared, was, is);
+  std::string inputs =
+      compared == Compared::kRuns
+          ? describe_moved_commit(paths_of(before["inputs"]), paths_of(after.at("inputs")))
+          : "";
+  difference.has_moved = !inputs.empty();
+  if (inputs.empty())
+    inputs = difference_of_inputs(before["inputs"], after.at("inputs"), compared, was, is);
   difference.same_inputs = paths_of(before["inputs"]) == paths_of(after.at("inputs"));
   if (!difference.text.empty() && !inputs.empty()) difference.text += "; ";
   difference.text += inputs;

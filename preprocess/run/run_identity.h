@@ -38,6 +38,7 @@ struct IdentityDifference {
   std::string text;
   bool same_options = false, same_inputs = false;
   bool is_lost = false;
+  bool has_moved = false;  // a branch that the inputs were pinned from is at another commit
 };
 enum class Compared { kRuns, kRanks };  // kRanks: "rank 0 has" and "that rank has"
 IdentityDifference difference(const std::string& first, const std::string& second,

@@ -1,12 +1,11 @@
 // Stores of files beside the plain web, by the schemes of their addresses: how an address is
 // checked, opened, and how a folder or a pattern becomes the files that it stands for.
 //
-// To add a store: a RemoteStore in a header of its own, and its line in remote_store.cpp.
+// To add a store: a RemoteStore in a header of its own, and its line in find_store.cpp.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -21,13 +20,17 @@ struct StoredFile {
   std::string address;      // of this version where the store has versions: it goes into manifests
   int64_t size_bytes = -1;  // -1: unknown
   std::string sha256;       // "" where the store does not have it
+  // Its path below the folder, or below the one before a pattern's first wildcard; "" for a file
+  // that was named itself. Its names are safe on a disk.
+  std::string path_below;
+  bool is_of_folder = false;  // found in a folder: it is an input only by the name of one
 };
 
 struct StoredFiles {
   // All files of a folder and the folders in it, or all that fit a pattern: sorted by the bytes of
   // their addresses. A name of one file is that file.
   std::vector<StoredFile> files;
-  bool is_folder = false;  // of it only files with the names of inputs are read
+  std::string hint;  // what to try where none of them is an input; ""
 };
 
 // Lists the files of a store. One lives as long as a command looks for its inputs, and so may
@@ -35,8 +38,8 @@ struct StoredFiles {
 class RemoteLister {
  public:
   virtual ~RemoteLister() = default;
-  // Throws NetworkError, ReadCancelled, UsageError; std::system_error (ENOENT) where
-  // nothing is.
+  // A pattern may fit nothing. Throws NetworkError (also for a name of nothing), ReadCancelled,
+  // UsageError.
   virtual StoredFiles list(const std::string& address) = 0;
 };
 
@@ -48,13 +51,5 @@ struct RemoteStore {
   std::unique_ptr<RemoteLister> (*make_lister)(const HttpOptions& options,
                                                const std::atomic<bool>& cancelled);
 };
-
-// The store that an address belongs to; null if it is of none.
-const RemoteStore* find_store(const std::string& address);
-
-// Throws UsageError for an address that is neither of a store nor of the web.
-void check_remote_address(const std::string& address, const HttpOptions& options);
-// The file at an address of a store or of the web. Throws as check_remote_address().
-std::shared_ptr<RemoteFile> open_remote(const std::string& address, const HttpOptions& options);
 
 }  // namespace weft

@@ -13,7 +13,7 @@ class WebFile final : public RemoteFile {
   std::string key() const override { return url_without_secrets(url_); }
   RemoteRequest request(const std::optional<ByteRange>& range,
                         const std::string& validator) override {
-    RemoteRequest request{.url = url_, .headers = {}};
+    RemoteRequest request{.url = url_};
     if (range && !validator.empty()) request.headers.push_back("If-Range: " + validator);
     return request;
   }

@@ -31,13 +31,13 @@ struct ByteRange {
 };
 
 struct RemoteRequest {
-  std::string url;                   // http(s), as HttpOptions allow it
-  std::vector<std::string> headers;  // "Name: value"; HttpRequest adds Range
+  std::string url;                     // http(s), as HttpOptions allow it
+  std::vector<std::string> headers{};  // "Name: value"; HttpRequest adds Range
   std::string method = "GET";
   bool follows_redirects = true;    // else judge() gets them
   bool is_path_as_is = false;       // "/../" in it is no step upward
   bool may_be_unencrypted = false;  // http for this request, whatever HttpOptions say
-  std::string ca_file;              // certificate authorities; "": the usual ones
+  std::string ca_file{};            // certificate authorities; "": the usual ones
   bool reads_error_body = false;    // judge() gets the first 16 KiB of the body, too
 };
 

@@ -1,12 +1,14 @@
-#include "preprocess/stores/remote_store.h"
+#include "preprocess/stores/find_store.h"
 
 #include <algorithm>
 #include <array>
 
+#include "preprocess/stores/hub_store.h"
+
 namespace weft {
 namespace {
 
-const std::array<const RemoteStore*, 0> kStores{};
+const std::array kStores{&kHubStore};
 
 }  // namespace
 
