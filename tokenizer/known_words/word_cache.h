@@ -23,7 +23,7 @@
 #include <utility>
 
 #include "tokenizer/known_words/word_key.h"
-#include "tokenizer/known_words/zeroed_pages.h"
+#include "tokenizer/merge/zeroed_pages.h"
 
 namespace weft {
 

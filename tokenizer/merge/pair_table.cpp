@@ -2,11 +2,17 @@
 
 #include <algorithm>
 #include <bit>
+#include <memory>
 
 #include "tokenizer/merge/merge_table.h"
 #include "tokenizer/merge/stable_pair.h"
 
 namespace weft {
+namespace {
+
+constexpr size_t kNumBytePairs = size_t{kNumByteTokens} * kNumByteTokens;
+
+}  // namespace
 
 // All rules with the same left token.
 template <typename Token>
@@ -46,8 +52,7 @@ void PairTable<Token>::add_tokens(const MergeRules& rules) {
     rows[left].products.push_back(product);
   }
   place_rows(rows);
-  byte_pairs_.resize(kNumByteTokens * kNumByteTokens);
-  for (uint32_t pair = 0; pair < byte_pairs_.size(); ++pair) {
+  for (uint32_t pair = 0; pair < kNumBytePairs; ++pair) {
     const auto left = static_cast<uint8_t>(pair >> 8), right = static_cast<uint8_t>(pair);
     byte_pairs_[pair] = rules.table.may_touch(left, right) ? find(left, right) : kNever;
   }
@@ -56,15 +61,26 @@ void PairTable<Token>::add_tokens(const MergeRules& rules) {
 // The longest rows first, as long as it is easy to find room for them.
 template <typename Token>
 void PairTable<Token>::place_rows(std::vector<Row>& rows) {
-  bases_.assign(rows.size() + 1, 0);  // one more for the lone token
+  const size_t num_bases = rows.size() + 1;  // one more for the lone token
   std::erase_if(rows, [](const Row& row) { return row.rights.empty(); });
   std::stable_sort(rows.begin(), rows.end(),
                    [](const Row& a, const Row& b) { return a.rights.size() > b.rights.size(); });
-  for (size_t num_slots = std::bit_ceil(bases_.size());; num_slots *= 2) {
-    slots_.assign(num_slots, {});
-    if (std::all_of(rows.begin(), rows.end(), [&](const Row& row) { return place_row(row); }))
-      return;
+  num_slots_ = std::bit_ceil(num_bases);
+  allocate(num_bases);
+  while (!std::all_of(rows.begin(), rows.end(), [&](const Row& row) { return place_row(row); })) {
+    num_slots_ *= 2;
+    allocate(num_bases);
   }
+}
+
+template <typename Token>
+void PairTable<Token>::allocate(size_t num_bases) {
+  pages_ = ZeroedPages(num_slots_ * sizeof(Slot) + num_bases * sizeof(uint32_t) +
+                       kNumBytePairs * sizeof(Token));
+  slots_ = static_cast<Slot*>(pages_.data());
+  std::uninitialized_fill_n(slots_, num_slots_, Slot());
+  bases_ = reinterpret_cast<uint32_t*>(slots_ + num_slots_);
+  byte_pairs_ = reinterpret_cast<Token*>(bases_ + num_bases);
 }
 
 // Tries free slots for the row's first rule, beginning anywhere: so all parts of the table are
@@ -72,9 +88,9 @@ void PairTable<Token>::place_rows(std::vector<Row>& rows) {
 template <typename Token>
 bool PairTable<Token>::place_row(const Row& row) {
   const auto is_free = [&](size_t i) { return slots_[i].left == kNone; };
-  const uint32_t mask = static_cast<uint32_t>(slots_.size() - 1);
+  const uint32_t mask = static_cast<uint32_t>(num_slots_ - 1);
   const uint32_t first = row.left * 0x9E3779B9u;
-  for (uint32_t i = first; i != first + slots_.size(); ++i) {
+  for (uint32_t i = first; i != first + num_slots_; ++i) {
     if (!is_free(i & mask)) continue;
     const uint32_t base = (i & mask) ^ row.rights[0];
     if (!std::all_of(row.rights.begin(), row.rights.end(),

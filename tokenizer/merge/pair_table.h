@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tokenizer/merge/merge_rules.h"
+#include "tokenizer/merge/zeroed_pages.h"
 
 namespace weft {
 
@@ -62,12 +63,18 @@ class PairTable {
   void add_tokens(const MergeRules& rules);
   void place_rows(std::vector<Row>& rows);
   bool place_row(const Row& row);
+  void allocate(size_t num_bases);
 
   // Row displacement: the rule of a pair lies at bases_[left] ^ right, where the bases are chosen
   // so that no two rules meet. `left` in the slot tells whose it is.
-  std::vector<Slot> slots_;      // a power of two
-  std::vector<uint32_t> bases_;  // one for each token
-  std::vector<Token> byte_pairs_;
+  //
+  // All three lie in huge pages: a vocabulary of 128,000 entries has 3 MiB of them, which are read
+  // at random, and merging its new words mostly waits for that.
+  ZeroedPages pages_;
+  Slot* slots_ = nullptr;      // a power of two
+  uint32_t* bases_ = nullptr;  // one for each token
+  Token* byte_pairs_ = nullptr;
+  size_t num_slots_ = 0;
   std::vector<Halves> halves_;
   std::vector<int32_t> ids_;
   std::vector<uint32_t> num_bytes_;

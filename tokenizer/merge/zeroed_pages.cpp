@@ -1,4 +1,4 @@
-#include "tokenizer/known_words/zeroed_pages.h"
+#include "tokenizer/merge/zeroed_pages.h"
 
 #include <sys/mman.h>
 
