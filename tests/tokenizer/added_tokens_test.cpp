@@ -166,7 +166,7 @@ std::string plain_cut(const std::vector<AddedToken>& tokens, std::string_view te
     }
     while (token.rstrip && end < text.size() && is_space(text[end])) ++end;
     if (done < begin) result += std::string(text.substr(done, begin - done)) + "|";
-    if (begin < end) result += "[" + std::to_string(token.id) + "]|";
+    if (begin < end) result.append("[").append(std::to_string(token.id)).append("]|");
     done = end;
   }
   return done < text.size() ? result + std::string(text.substr(done)) + "|" : result;
