@@ -2,7 +2,9 @@
 // are not included.
 //
 //   weft_tokenizer_bench VOCAB.json MERGES.txt FILE...
+//   weft_tokenizer_bench --tokenizer TOKENIZER[:PATTERN] FILE...
 //
+// TOKENIZER is a tokenizer.json, a tekken.json, or a rank file, whose pattern must be named.
 // FILE.jsonl: one document per line, key "text"; any other file is one document. For each file:
 //   split  the pieces alone
 //   cold   a new tokenizer is made and passes for the first time: words are merged and cached
@@ -23,6 +25,7 @@
 
 #include "tests/bench/thread_seconds.h"
 #include "tests/tokenizer/load_files.h"
+#include "tokenizer/formats/load_tokenizer.h"
 #include "tokenizer/split/split_pattern.h"
 #include "tokenizer/tokenizer.h"
 
@@ -58,13 +61,15 @@ size_t count_pieces(const weft::SplitPattern& pattern, const std::string& text) 
   return count;
 }
 
+// `Id`: uint16_t where the vocabulary's ids fit.
+template <typename Id>
 void measure(const std::shared_ptr<const weft::Vocabulary>& vocabulary, const std::string& path) {
   const std::vector<std::string> documents = read_documents(path);
   size_t num_bytes = 0, num_tokens = 0, num_pieces = 0;
   for (const std::string& text : documents) num_bytes += text.size();
 
   std::optional<weft::Tokenizer> tokenizer;
-  std::vector<uint16_t> ids;
+  std::vector<Id> ids;
   const auto encode_all = [&] {
     num_tokens = 0;
     for (const std::string& text : documents) {
@@ -93,23 +98,38 @@ void measure(const std::shared_ptr<const weft::Vocabulary>& vocabulary, const st
               megabytes / split, megabytes / cold, megabytes / warm);
 }
 
+std::shared_ptr<const weft::Vocabulary> load(const std::string& tokenizer) {
+  const size_t size = std::min(tokenizer.find(':'), tokenizer.size());
+  const std::string path = tokenizer.substr(0, size);
+  weft::LoadOptions options;
+  if (size < tokenizer.size()) options.tiktoken_pattern = tokenizer.substr(size + 1);
+  return weft::load_tokenizer({path, weft::test::read_bytes(path)}, options);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc < 4) {
-    std::fprintf(stderr, "usage: weft_tokenizer_bench VOCAB.json MERGES.txt FILE...\n");
+    std::fprintf(stderr,
+                 "usage: weft_tokenizer_bench VOCAB.json MERGES.txt FILE...\n"
+                 "       weft_tokenizer_bench --tokenizer TOKENIZER[:PATTERN] FILE...\n");
     return 2;
   }
   try {
     std::shared_ptr<const weft::Vocabulary> vocabulary;
-    const double load =
-        seconds([&] { vocabulary = weft::test::load_gpt2_files(argv[1], argv[2]); });
+    const double load_seconds = seconds([&] {
+      vocabulary = argv[1] == std::string("--tokenizer")
+                       ? load(argv[2])
+                       : weft::test::load_gpt2_files(argv[1], argv[2]);
+    });
     std::printf("vocabulary of %d ids loaded and checked in %.0f ms\n", vocabulary->size(),
-                load * 1e3);
+                load_seconds * 1e3);
     const double first = seconds([&] { weft::Tokenizer make_tables(vocabulary); });
     const double second = seconds([&] { weft::Tokenizer tokenizer(vocabulary); });
     std::printf("first tokenizer made in %.1f ms, another in %.1f ms\n", first * 1e3, second * 1e3);
-    for (int i = 3; i < argc; ++i) measure(vocabulary, argv[i]);
+    for (int i = 3; i < argc; ++i) {
+      (vocabulary->size() <= 1 << 16 ? measure<uint16_t> : measure<int32_t>)(vocabulary, argv[i]);
+    }
   } catch (const std::exception& error) {
     std::fprintf(stderr, "error: %s\n", error.what());
     return 1;

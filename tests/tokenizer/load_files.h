@@ -12,14 +12,15 @@
 
 namespace weft::test {
 
+inline std::string read_bytes(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw std::runtime_error(path.string() + ": cannot open");
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
 inline std::shared_ptr<const Vocabulary> load_gpt2_files(const std::filesystem::path& vocab_json,
                                                          const std::filesystem::path& merges_txt) {
-  const auto read = [](const std::filesystem::path& path) {
-    std::ifstream in(path, std::ios::binary);
-    if (!in) throw std::runtime_error(path.string() + ": cannot open");
-    return std::string(std::istreambuf_iterator<char>(in), {});
-  };
-  const std::string entries = read(vocab_json), merges = read(merges_txt);
+  const std::string entries = read_bytes(vocab_json), merges = read_bytes(merges_txt);
   return load_gpt2({vocab_json.string(), entries}, {merges_txt.string(), merges});
 }
 
