@@ -4,12 +4,9 @@
 #include <array>
 #include <queue>
 #include <stdexcept>
-#include <utility>
-#include <vector>
+#include <unordered_set>
 
 #include "tokenizer/byte_alphabet.h"
-#include "tokenizer/split/split_patterns.h"
-#include "tokenizer/vocabulary.h"
 
 namespace weft {
 namespace {
@@ -30,7 +27,9 @@ int32_t right_of(Pair pair) { return static_cast<int32_t>(pair & 0xFFFFFFFF); }
 // instead of being made anew.
 class PairLearner {
  public:
-  explicit PairLearner(const std::vector<std::pair<std::string_view, int64_t>>& words);
+  // `reserved`: spellings, in the printable alphabet, that no entry may have.
+  PairLearner(const std::vector<std::pair<std::string_view, int64_t>>& words,
+              const std::unordered_set<std::string>& reserved);
 
   // Returns false if no pair occurs `min_frequency` times.
   bool learn_merge(int64_t min_frequency);
@@ -62,6 +61,7 @@ class PairLearner {
   void enqueue(WordsOfPair& words_of_pair);
   void merge_in_word(uint32_t word_idx, Pair pair, int32_t result, WordsOfPair& words_of_pair);
 
+  const std::unordered_set<std::string>& reserved_;
   std::vector<std::string> entries_;
   std::vector<Pair> merges_;
   std::vector<int32_t> symbols_;
@@ -79,7 +79,9 @@ std::array<uint8_t, 256> bytes_in_order_of_id() {
   return bytes;
 }
 
-PairLearner::PairLearner(const std::vector<std::pair<std::string_view, int64_t>>& words) {
+PairLearner::PairLearner(const std::vector<std::pair<std::string_view, int64_t>>& words,
+                         const std::unordered_set<std::string>& reserved)
+    : reserved_(reserved) {
   std::array<int32_t, 256> id_of_byte{};
   for (uint8_t byte : bytes_in_order_of_id()) {
     id_of_byte[byte] = static_cast<int32_t>(entries_.size());
@@ -120,8 +122,10 @@ bool PairLearner::learn_merge(int64_t min_frequency) {
       continue;
     }
     if (count < std::max<int64_t>(min_frequency, 1)) return false;
+    std::string joined = entries_[left_of(top.pair)] + entries_[right_of(top.pair)];
+    if (reserved_.contains(to_printable(joined))) continue;
     const auto result = static_cast<int32_t>(entries_.size());
-    entries_.push_back(entries_[left_of(top.pair)] + entries_[right_of(top.pair)]);
+    entries_.push_back(std::move(joined));
     merges_.push_back(top.pair);
     WordsOfPair words_of_pair;
     for (uint32_t word_idx : top.words) merge_in_word(word_idx, top.pair, result, words_of_pair);
@@ -162,40 +166,29 @@ void PairLearner::merge_in_word(uint32_t word_idx, Pair pair, int32_t result,
   word.size = size;
 }
 
-void append_json_entry(std::string& json, std::string_view printable, size_t id) {
-  json += json.empty() ? "{\"" : ",\"";
-  for (char c : printable) {
-    if (c == '"' || c == '\\') json += '\\';
-    json += c;
+std::unordered_set<std::string> check_special_tokens(const std::vector<std::string>& tokens) {
+  std::unordered_set<std::string> spellings;
+  for (uint8_t byte : bytes_in_order_of_id())
+    spellings.insert(to_printable(std::string(1, static_cast<char>(byte))));
+  for (const std::string& token : tokens) {
+    if (token.empty()) throw std::invalid_argument("special token '': it has no text");
+    if (!spellings.insert(token).second) {
+      throw std::invalid_argument("special token '" + token +
+                                  "': it is there already, as a byte or another special token");
+    }
   }
-  json += "\":" + std::to_string(id);
-}
-
-LearnedVocabulary in_gpt2_format(const PairLearner& learner) {
-  LearnedVocabulary learned;
-  const std::vector<std::string>& entries = learner.entries();
-  for (size_t id = 0; id < entries.size(); ++id) {
-    append_json_entry(learned.vocab_json, to_printable(entries[id]), id);
-  }
-  append_json_entry(learned.vocab_json, kEndOfText, entries.size());
-  learned.vocab_json += "}\n";
-  learned.merges_txt = "#version: 0.2\n";
-  for (Pair pair : learner.merges()) {
-    learned.merges_txt +=
-        to_printable(entries[left_of(pair)]) + ' ' + to_printable(entries[right_of(pair)]) + '\n';
-  }
-  learned.num_entries = static_cast<int32_t>(entries.size()) + 1;
-  return learned;
+  return spellings;
 }
 
 }  // namespace
 
+VocabularyTrainer::VocabularyTrainer(SplitKind pattern) : pattern_(make_split_pattern(pattern)) {}
+
 void VocabularyTrainer::add_text(std::string_view text) {
-  static const auto pattern = make_split_pattern(SplitKind::kGpt2);
   size_t ends[kSplitBatch];
   size_t begin = 0;
   while (begin < text.size()) {
-    const size_t num_pieces = pattern->split(text, begin, ends, std::size(ends));
+    const size_t num_pieces = pattern_->split(text, begin, ends, std::size(ends));
     for (size_t i = 0; i < num_pieces; ++i) {
       const std::string_view word = text.substr(begin, ends[i] - begin);
       const auto it = counts_.find(word);
@@ -209,20 +202,27 @@ void VocabularyTrainer::add_text(std::string_view text) {
   }
 }
 
-LearnedVocabulary VocabularyTrainer::train(int64_t vocab_size, int64_t min_frequency) const {
-  if (vocab_size <= kNumBytes || vocab_size > kMaxVocabSize) {
-    throw std::invalid_argument("vocabulary size " + std::to_string(vocab_size) +
-                                ": must be 257 (256 bytes and <|endoftext|>) to 16777216");
+LearnedVocabulary VocabularyTrainer::train(int64_t vocab_size, int64_t min_frequency,
+                                           std::vector<std::string> special_tokens) const {
+  const auto num_special_tokens = static_cast<int64_t>(special_tokens.size());
+  if (vocab_size < kNumBytes + num_special_tokens || vocab_size > kMaxVocabSize) {
+    throw std::invalid_argument("vocabulary size " + std::to_string(vocab_size) + ": must be " +
+                                std::to_string(kNumBytes + num_special_tokens) +
+                                " (256 bytes and the special tokens) to 16777216");
   }
   if (min_frequency < 1) {
     throw std::invalid_argument("minimum frequency " + std::to_string(min_frequency) +
                                 ": must be at least 1");
   }
-  PairLearner learner({counts_.begin(), counts_.end()});
-  while (static_cast<int64_t>(learner.entries().size()) + 1 < vocab_size &&
+  const std::unordered_set<std::string> reserved = check_special_tokens(special_tokens);
+  PairLearner learner({counts_.begin(), counts_.end()}, reserved);
+  while (static_cast<int64_t>(learner.entries().size()) + num_special_tokens < vocab_size &&
          learner.learn_merge(min_frequency)) {
   }
-  return in_gpt2_format(learner);
+  LearnedVocabulary learned = {learner.entries(), {}, std::move(special_tokens)};
+  for (const Pair pair : learner.merges())
+    learned.merges.emplace_back(left_of(pair), right_of(pair));
+  return learned;
 }
 
 }  // namespace weft

@@ -1,4 +1,4 @@
-// weft-data train-vocab learns a vocabulary in GPT-2's format from JSONL files.
+// weft-data train-vocab learns a vocabulary from JSONL files.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -17,6 +17,8 @@
 #include "preprocess/documents/key_path.h"
 #include "preprocess/inputs/find_inputs.h"
 #include "preprocess/stream/byte_source.h"
+#include "tokenizer/formats/known_patterns.h"
+#include "tokenizer/formats/learned_files.h"
 #include "tokenizer/train_vocabulary.h"
 
 namespace weft {
@@ -37,10 +39,15 @@ class TrainVocabCommand final : public Command {
         "--json-key", json_key_,
         "key whose strings are learned from; meta.text is the key text within meta where a "
         "line has no key meta.text");
-    options.integer("--vocab-size", vocab_size_, "entries, 256 bytes and <|endoftext|> included",
+    options.integer("--vocab-size", vocab_size_, "entries, 256 bytes and special tokens included",
                     257, 1 << 24);
-    options.text("--output", output_,
-                 "folder for vocab.json and merges.txt; made if it is not there");
+    options.text("--output", output_, "folder for the files; made if it is not there");
+    options.text("--pattern", pattern_,
+                 "writes a tokenizer.json that cuts text by this pattern: " + names_of_patterns() +
+                     "; without it: vocab.json and merges.txt, with GPT-2's");
+    options.texts("--special-tokens", special_tokens_,
+                  "texts of the special tokens, which get the last ids in this order; needs "
+                  "--pattern; without it: <|endoftext|>");
     options.integer("--min-frequency", min_frequency_, "pairs that occur less often are not merged",
                     1);
     options.flag("--overwrite", overwrite_, "replace another vocabulary in that folder");
@@ -55,11 +62,27 @@ class TrainVocabCommand final : public Command {
     if (std::filesystem::exists(output_, error) && !std::filesystem::is_directory(output_, error))
       options.problem("--output: '" + output_ + "' is a file; give a folder");
     if (vocab_size_ == 0) options.problem("--vocab-size is required");
+    if (!pattern_.empty())
+      options.check([&] { as_usage([&] { return pattern_named(pattern_); }); });
+    if (!special_tokens_.empty() && pattern_.empty())
+      options.problem(
+          "--special-tokens needs --pattern: GPT-2's two files have <|endoftext|> only");
+    for (const std::string& token : special_tokens_) {
+      if (num_valid_utf8_bytes(token) != token.size())
+        options.problem("--special-tokens: '" + escape_for_terminal(token) + "' is not UTF-8");
+    }
+    // Learning from nothing checks the rest before the input is read.
+    if (vocab_size_ != 0) {
+      options.check([&] {
+        as_usage([&] { return VocabularyTrainer().train(vocab_size_, 1, special_tokens()); });
+      });
+    }
   }
 
   int run(const OptionSet&) override {
     install_stop_signals();
-    VocabularyTrainer trainer;
+    const SplitKind pattern = pattern_.empty() ? SplitKind::kGpt2 : pattern_named(pattern_);
+    VocabularyTrainer trainer(pattern);
     BadLineCounts bad_lines;
     std::string first_bad_line;
     int64_t num_documents = 0;
@@ -80,34 +103,45 @@ class TrainVocabCommand final : public Command {
       throw std::runtime_error(
           "no document in the input, " + bad_lines.summary() +
           (first_bad_line.empty() ? "" : "; the first one: " + first_bad_line));
-    const LearnedVocabulary learned =
-        as_usage([&] { return trainer.train(vocab_size_, min_frequency_); });
+    const LearnedVocabulary learned = trainer.train(vocab_size_, min_frequency_, special_tokens());
+    const std::vector<LearnedFile> files =
+        pattern_.empty()
+            ? std::vector<LearnedFile>{{"merges.txt", merges_txt_of(learned)},
+                                       {"vocab.json", vocab_json_of(learned)}}
+            : std::vector<LearnedFile>{{"tokenizer.json", tokenizer_json_of(learned, pattern)}};
     const std::filesystem::path folder = output_;
     make_folder(folder, "--output");
-    if (!is_there_already(folder, learned)) {
-      write_file_atomically(folder / "merges.txt", learned.merges_txt);
-      write_file_atomically(folder / "vocab.json", learned.vocab_json);
+    if (!are_there_already(folder, files)) {
+      for (const LearnedFile& file : files) write_file_atomically(folder / file.name, file.text);
     }
     fmt::print("{}: {} entries learned from {} documents, {} distinct words; {}\n",
-               escape_message(folder.string()), learned.num_entries, num_documents,
+               escape_message(folder.string()), learned.size(), num_documents,
                trainer.num_distinct_words(), bad_lines.summary());
     return 0;
   }
 
  private:
-  // True if both files have the contents that were learned. Throws UsageError if one has
-  // others and may not be replaced.
-  bool is_there_already(const std::filesystem::path& folder,
-                        const LearnedVocabulary& learned) const {
-    bool is_there = true;
+  struct LearnedFile {
+    const char* name;
+    std::string text;
+  };
+
+  std::vector<std::string> special_tokens() const {
+    return special_tokens_.empty() ? std::vector{std::string(kEndOfText)} : special_tokens_;
+  }
+
+  // True if all files have the contents that were learned. Throws UsageError if one has others and
+  // may not be replaced.
+  bool are_there_already(const std::filesystem::path& folder,
+                         const std::vector<LearnedFile>& files) const {
+    bool are_there = true;
     std::string others;
-    for (const auto& [name, text] : {std::pair{"merges.txt", &learned.merges_txt},
-                                     std::pair{"vocab.json", &learned.vocab_json}}) {
-      const std::filesystem::path file = folder / name;
+    for (const LearnedFile& learned : files) {
+      const std::filesystem::path file = folder / learned.name;
       const bool exists = std::filesystem::exists(file);
-      const bool is_equal = exists && read_file(file) == *text;
+      const bool is_equal = exists && read_file(file) == learned.text;
       if (exists && !is_equal) others += (others.empty() ? "'" : ", '") + file.string() + "'";
-      is_there = is_there && is_equal;
+      are_there = are_there && is_equal;
     }
     if (!others.empty() && !overwrite_) {
       throw UsageError(
@@ -115,11 +149,12 @@ class TrainVocabCommand final : public Command {
           ": another vocabulary, datasets made with it could no longer be shown as text; give "
           "--overwrite to replace it, or another --output");
     }
-    return is_there;
+    return are_there;
   }
 
   GivenInputs inputs_;
-  std::string json_key_ = "text", output_;
+  std::string json_key_ = "text", output_, pattern_;
+  std::vector<std::string> special_tokens_;
   int64_t vocab_size_ = 0, min_frequency_ = 2;
   bool overwrite_ = false;
 };

@@ -15,6 +15,7 @@
 #include "preprocess/run/run_manifest.h"
 #include "tests/preprocess/compressed/compressors.h"
 #include "tests/tokenizer/load_files.h"
+#include "tokenizer/formats/learned_files.h"
 #include "tokenizer/train_vocabulary.h"
 
 namespace weft {
@@ -105,8 +106,8 @@ ForkedRuns::ForkedRuns(const fs::path& parent)
   std::mt19937 random(1);
   trainer.add_text(json_lines(4000, random));
   const LearnedVocabulary learned = trainer.train(300, 2);
-  write_file_atomically(path("vocab.json"), learned.vocab_json);
-  write_file_atomically(path("merges.txt"), learned.merges_txt);
+  write_file_atomically(path("vocab.json"), vocab_json_of(learned));
+  write_file_atomically(path("merges.txt"), merges_txt_of(learned));
   vocabulary_ = test::load_gpt2_files(path("vocab.json"), path("merges.txt"));
   fs::create_directory(out_folder_);
   config_.output_prefixes = {out_folder_ / "d"};

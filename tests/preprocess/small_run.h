@@ -9,6 +9,7 @@
 #include "preprocess/run/pipeline.h"
 #include "tests/temporary_folder.h"
 #include "tests/tokenizer/load_files.h"
+#include "tokenizer/formats/learned_files.h"
 #include "tokenizer/train_vocabulary.h"
 
 namespace weft {
@@ -19,8 +20,8 @@ class SmallRun {
     VocabularyTrainer trainer;
     trainer.add_text("a");
     const LearnedVocabulary learned = trainer.train(257, 1);
-    write_file_atomically(path("vocab.json"), learned.vocab_json);
-    write_file_atomically(path("merges.txt"), learned.merges_txt);
+    write_file_atomically(path("vocab.json"), vocab_json_of(learned));
+    write_file_atomically(path("merges.txt"), merges_txt_of(learned));
     vocabulary = test::load_gpt2_files(path("vocab.json"), path("merges.txt"));
     config.inputs = {path("in")};
     config.output_prefixes = {path("out")};

@@ -1,4 +1,5 @@
 // Encoding by longest match against merging by rank.
+#include "tokenizer/formats/learned_files.h"
 #include "tokenizer/merge/backtracking_merger.h"
 
 #include <gtest/gtest.h>
@@ -113,7 +114,7 @@ TEST(BacktrackingMerger, EqualsMergingOnEveryShortWordOfLearnedVocabularies) {
     }
     const LearnedVocabulary learned = trainer.train(256 + 20 + 5 * static_cast<int>(seed), 1);
     const auto vocabulary =
-        load_gpt2({"vocab.json", learned.vocab_json}, {"merges.txt", learned.merges_txt});
+        load_gpt2({"vocab.json", vocab_json_of(learned)}, {"merges.txt", merges_txt_of(learned)});
     ASSERT_NE(vocabulary->backtrack_table(), nullptr);
     MatchAndMerge mergers(*vocabulary);
     std::vector<std::string> words = {""};

@@ -11,7 +11,11 @@
 #include <stdexcept>
 
 #include "tests/tokenizer/golden.h"
+#include "tests/tokenizer/split_kinds.h"
+#include "tokenizer/formats/known_patterns.h"
+#include "tokenizer/formats/learned_files.h"
 #include "tokenizer/formats/load_gpt2.h"
+#include "tokenizer/formats/load_tokenizer.h"
 
 namespace weft {
 namespace {
@@ -39,9 +43,9 @@ LearnedVocabulary learn(const std::vector<std::string>& texts, int64_t vocab_siz
 
 TEST(VocabularyTrainer, LearnsTheVocabularyOfHuggingFacesTrainer) {
   const LearnedVocabulary learned = learn(training_texts(), 1500, 2);
-  EXPECT_EQ(learned.num_entries, 1500);
-  EXPECT_EQ(learned.vocab_json, read(test::golden_folder() / "small_vocab.json"));
-  EXPECT_EQ(learned.merges_txt, read(test::golden_folder() / "small_merges.txt"));
+  EXPECT_EQ(learned.size(), 1500u);
+  EXPECT_EQ(vocab_json_of(learned), read(test::golden_folder() / "small_vocab.json"));
+  EXPECT_EQ(merges_txt_of(learned), read(test::golden_folder() / "small_merges.txt"));
 }
 
 TEST(VocabularyTrainer, DoesNotDependOnTheOrderOfTexts) {
@@ -49,35 +53,76 @@ TEST(VocabularyTrainer, DoesNotDependOnTheOrderOfTexts) {
   const LearnedVocabulary before = learn(texts, 900, 2);
   std::shuffle(texts.begin(), texts.end(), std::mt19937(1));
   const LearnedVocabulary after = learn(texts, 900, 2);
-  EXPECT_EQ(before.vocab_json, after.vocab_json);
-  EXPECT_EQ(before.merges_txt, after.merges_txt);
+  EXPECT_EQ(before.entries, after.entries);
+  EXPECT_EQ(before.merges, after.merges);
 }
 
 TEST(VocabularyTrainer, TakesTheCommonestPairAndOfEqualOnesTheSmallestIds) {
   // "bc" occurs three times; then "ad" and "xbc" twice each, where "ad" has the smaller ids.
   const LearnedVocabulary learned = learn({"xbc", " ", "xbc", "!bc", "ad", "ad"}, 260, 2);
-  EXPECT_EQ(learned.merges_txt, "#version: 0.2\nb c\na d\nx bc\n");
+  EXPECT_EQ(merges_txt_of(learned), "#version: 0.2\nb c\na d\nx bc\n");
 }
 
 TEST(VocabularyTrainer, StopsWherePairsGetTooRare) {
   const LearnedVocabulary learned = learn({"abab abab", "ab"}, 1000, 3);
-  EXPECT_EQ(learned.merges_txt, "#version: 0.2\na b\n");
-  EXPECT_EQ(learned.num_entries, 258);
+  EXPECT_EQ(merges_txt_of(learned), "#version: 0.2\na b\n");
+  EXPECT_EQ(learned.size(), 258u);
 }
 
 TEST(VocabularyTrainer, LearnsNothingFromNothing) {
   const LearnedVocabulary learned = learn({}, 300, 1);
-  EXPECT_EQ(learned.num_entries, 257);
-  EXPECT_EQ(learned.merges_txt, "#version: 0.2\n");
+  EXPECT_EQ(learned.size(), 257u);
+  EXPECT_EQ(merges_txt_of(learned), "#version: 0.2\n");
 }
 
 TEST(VocabularyTrainer, WritesWhatTheLoaderReads) {
   const LearnedVocabulary learned = learn(training_texts(), 3000, 1);
   const auto vocabulary =
-      load_gpt2({"vocab.json", learned.vocab_json}, {"merges.txt", learned.merges_txt});
+      load_gpt2({"vocab.json", vocab_json_of(learned)}, {"merges.txt", merges_txt_of(learned)});
   EXPECT_EQ(vocabulary->size(), 3000);
   EXPECT_EQ(vocabulary->end_of_document(), 2999);
   EXPECT_EQ(vocabulary->num_unreachable(), 0);
+}
+
+// The loader recognizes the pattern by what the writer made of it.
+TEST(VocabularyTrainer, WritesATokenizerJsonForEveryPatternThatCanBeInOne) {
+  for (const SplitKind kind : test::kSplitKinds) {
+    SCOPED_TRACE(std::string(name_of(kind)));
+    VocabularyTrainer trainer(kind);
+    for (const std::string& text : training_texts()) trainer.add_text(text);
+    const LearnedVocabulary learned = trainer.train(400, 1, {"<pad>", "<|endoftext|>"});
+    if (kind == SplitKind::kCl100k) {
+      EXPECT_THROW(tokenizer_json_of(learned, kind), std::invalid_argument);
+      continue;
+    }
+    const std::string json = tokenizer_json_of(learned, kind);
+    const auto vocabulary = load_tokenizer({"tokenizer.json", json});
+    EXPECT_EQ(vocabulary->pattern_name(), name_of(kind));
+    EXPECT_EQ(pattern_named(name_of(kind)), kind);
+    EXPECT_EQ(vocabulary->size(), 400);
+    EXPECT_EQ(vocabulary->end_of_document(), 399);
+    EXPECT_EQ(vocabulary->bytes(398), "<pad>");
+    EXPECT_EQ(vocabulary->num_unreachable(), 0);
+    for (int32_t id = 0; id < 398; ++id)
+      ASSERT_EQ(vocabulary->bytes(id), learned.entries[static_cast<size_t>(id)]);
+  }
+}
+
+TEST(VocabularyTrainer, MergesNothingIntoASpecialToken) {
+  VocabularyTrainer trainer(SplitKind::kBloom);
+  for (int i = 0; i < 9; ++i) trainer.add_text("</s> </s>");
+  const LearnedVocabulary learned = trainer.train(300, 1, {"</s>"});
+  EXPECT_EQ(std::count(learned.entries.begin(), learned.entries.end(), "</s>"), 0);
+  EXPECT_GT(learned.merges.size(), 2u);
+}
+
+TEST(VocabularyTrainer, RejectsSpecialTokensThatCannotBe) {
+  VocabularyTrainer trainer;
+  EXPECT_THROW(trainer.train(300, 1, {""}), std::invalid_argument);
+  EXPECT_THROW(trainer.train(300, 1, {"a"}), std::invalid_argument);
+  EXPECT_THROW(trainer.train(300, 1, {"<pad>", "<pad>"}), std::invalid_argument);
+  EXPECT_THROW(trainer.train(257, 1, {"<pad>", "</s>"}), std::invalid_argument);
+  EXPECT_EQ(trainer.train(256, 1, {}).size(), 256u);
 }
 
 TEST(VocabularyTrainer, RejectsImpossibleSettings) {
@@ -85,7 +130,7 @@ TEST(VocabularyTrainer, RejectsImpossibleSettings) {
   EXPECT_THROW(trainer.train(256, 1), std::invalid_argument);
   EXPECT_THROW(trainer.train((1 << 24) + 1, 1), std::invalid_argument);
   EXPECT_THROW(trainer.train(300, 0), std::invalid_argument);
-  EXPECT_EQ(trainer.train(257, 1).num_entries, 257);
+  EXPECT_EQ(trainer.train(257, 1).size(), 257u);
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "tokenizer/formats/known_patterns.h"
 
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <vector>
@@ -130,6 +132,21 @@ class PreTokenizerText {
   bool has_bytes_ = false;
 };
 
+// A step of kKnownPatterns as tokenizer.json has it: the inverse of PreTokenizerText.
+nlohmann::ordered_json step_of_text(std::string_view step) {
+  if (step.starts_with("ByteLevel")) return byte_level_step(step != "ByteLevel");
+  if (step.starts_with("Digits"))
+    return {{"type", "Digits"}, {"individual_digits", step != "Digits"}};
+  if (step == "Punctuation(Contiguous)")
+    return {{"type", "Punctuation"}, {"behavior", "Contiguous"}};
+  constexpr std::string_view kSplit = "Split(";
+  const std::string_view regex = step.substr(kSplit.size(), step.size() - kSplit.size() - 1);
+  return {{"type", "Split"},
+          {"pattern", {{"Regex", regex}}},
+          {"behavior", "Isolated"},
+          {"invert", false}};
+}
+
 }  // namespace
 
 std::string_view name_of(SplitKind kind) {
@@ -180,6 +197,52 @@ SplitKind pattern_of_pre_tokenizer(const json& pre_tokenizer, const std::string&
                            found.text +
                            (found.removes_gaps ? " (what does not match is removed)" : "") +
                            "; tokenizer/README.md lists those that are known");
+}
+
+nlohmann::ordered_json byte_level_step(bool use_regex) {
+  return {{"type", "ByteLevel"},
+          {"add_prefix_space", false},
+          {"trim_offsets", true},
+          {"use_regex", use_regex}};
+}
+
+nlohmann::ordered_json pre_tokenizer_of(SplitKind kind) {
+  const auto* const known =
+      std::find_if(std::begin(kKnownPatterns), std::end(kKnownPatterns),
+                   [kind](const KnownPattern& pattern) { return pattern.kind == kind; });
+  if (known == std::end(kKnownPatterns)) {
+    throw std::invalid_argument("no tokenizer.json has the pattern " + std::string(name_of(kind)));
+  }
+  auto steps = nlohmann::ordered_json::array();
+  constexpr std::string_view kArrow = " > ";
+  for (std::string_view rest = known->steps; !rest.empty();) {
+    const size_t size = std::min(rest.find(kArrow), rest.size());
+    steps.push_back(step_of_text(rest.substr(0, size)));
+    rest.remove_prefix(std::min(size + kArrow.size(), rest.size()));
+  }
+  if (steps.size() == 1) return steps[0];
+  return {{"type", "Sequence"}, {"pretokenizers", steps}};
+}
+
+SplitKind pattern_named(std::string_view name) {
+  for (const KnownPattern& known : kKnownPatterns) {
+    if (name_of(known.kind) == name) return known.kind;
+  }
+  throw std::invalid_argument("there is no pattern '" + std::string(name) +
+                              "' for a tokenizer.json, only " + names_of_patterns());
+}
+
+std::string names_of_patterns() {
+  std::string names;
+  std::string_view last;
+  for (const KnownPattern& known : kKnownPatterns) {
+    const std::string_view name = name_of(known.kind);
+    if (name == last) continue;
+    if (!names.empty()) names += ", ";
+    names += name;
+    last = name;
+  }
+  return names;
 }
 
 bool is_tekken_pattern(std::string_view regex) { return regex == kTekkenRegex; }

@@ -175,6 +175,13 @@ expect 3 'no document' bash -c "echo bad | '$data' train-vocab --input - --vocab
 expect 0 '' "$data" train-vocab --input corpus.jsonl --vocab-size 280 --output v --min-frequency 3
 cp -r v v1 && expect 0 '' "$data" train-vocab --input b a --vocab-size 280 --output v --min-frequency 3
 diff -r v v1 || fail "the vocabulary depends on the order of documents"
+expect 2 "no pattern 'llama' for a tokenizer.json, only gpt2, bloom" "$data" train-vocab --input b --vocab-size 280 --output t --pattern llama
+expect 2 '--special-tokens needs --pattern' "$data" train-vocab --input b --vocab-size 280 --output t --special-tokens '</s>'
+expect 2 "special token 'a': it is there already" "$data" train-vocab --input b --vocab-size 280 --output t --pattern llama3 --special-tokens a
+expect 0 '280 entries' "$data" train-vocab --input b a --vocab-size 280 --output t --pattern llama3 --special-tokens '<pad>' '</s>'
+expect 0 '278 279' bash -c "printf '<pad></s>' | '$data' encode --tokenizer t --special token"
+expect 0 'pattern llama3; documents end with </s> (279)' "$data" preprocess --input one.jsonl --output-prefix learned --tokenizer t --append-eod
+expect 2 'another vocabulary' "$data" train-vocab --input b --vocab-size 270 --output t --pattern llama3
 
 # --- inspect samples: by hand and from a run's manifest
 order=(--data-path workers_text_document --split 90,10,0 --seq-length 16 --seed 7 --train-samples 64)

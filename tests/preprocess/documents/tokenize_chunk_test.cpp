@@ -10,6 +10,7 @@
 #include "preprocess/documents/json_scanner.h"
 #include "tests/temporary_folder.h"
 #include "tests/tokenizer/load_files.h"
+#include "tokenizer/formats/learned_files.h"
 #include "tokenizer/train_vocabulary.h"
 
 namespace weft {
@@ -28,8 +29,8 @@ class TokenizeChunk : public ::testing::Test {
     trainer.add_text("a");
     const LearnedVocabulary learned = trainer.train(257, 1);
     const TemporaryFolder folder;
-    write(folder.path() / "vocab.json", learned.vocab_json);
-    write(folder.path() / "merges.txt", learned.merges_txt);
+    write(folder.path() / "vocab.json", vocab_json_of(learned));
+    write(folder.path() / "merges.txt", merges_txt_of(learned));
     vocabulary_ = test::load_gpt2_files(folder.path() / "vocab.json", folder.path() / "merges.txt");
     rules_.on_bad_line = OnBadLine::kSkip;
   }

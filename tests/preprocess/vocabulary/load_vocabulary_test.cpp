@@ -12,6 +12,7 @@
 #include "indexed_dataset/format/sidecars/tokenizer_files.h"
 #include "preprocess/vocabulary/find_tokenizer.h"
 #include "tests/temporary_folder.h"
+#include "tokenizer/formats/learned_files.h"
 #include "tokenizer/train_vocabulary.h"
 
 namespace weft {
@@ -26,8 +27,8 @@ class LoadVocabulary : public testing::Test {
     VocabularyTrainer trainer;
     trainer.add_text("abc abc abc");
     learned_ = trainer.train(260, 1);
-    write_file_atomically(folder_ / "vocab.json", learned_.vocab_json);
-    write_file_atomically(folder_ / "merges.txt", learned_.merges_txt);
+    write_file_atomically(folder_ / "vocab.json", vocab_json_of(learned_));
+    write_file_atomically(folder_ / "merges.txt", merges_txt_of(learned_));
   }
   TokenizerFiles files() const {
     return gpt2_files(folder_ / "vocab.json", folder_ / "merges.txt");
@@ -39,8 +40,8 @@ class LoadVocabulary : public testing::Test {
 
 TEST_F(LoadVocabulary, ReadsFilesThatAnEditorHasMarked) {
   EXPECT_EQ(load_vocabulary(files())->size(), 260);
-  write_file_atomically(folder_ / "vocab.json", "\xEF\xBB\xBF" + learned_.vocab_json);
-  write_file_atomically(folder_ / "merges.txt", "\xEF\xBB\xBF" + learned_.merges_txt);
+  write_file_atomically(folder_ / "vocab.json", "\xEF\xBB\xBF" + vocab_json_of(learned_));
+  write_file_atomically(folder_ / "merges.txt", "\xEF\xBB\xBF" + merges_txt_of(learned_));
   const auto vocabulary = load_vocabulary(files());
   EXPECT_EQ(vocabulary->size(), 260);
   EXPECT_EQ(vocabulary->merges().size(), 3u);

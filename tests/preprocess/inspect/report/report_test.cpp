@@ -22,6 +22,7 @@
 #include "tests/indexed_dataset/test_files.h"
 #include "tests/temporary_folder.h"
 #include "tests/tokenizer/load_files.h"
+#include "tokenizer/formats/learned_files.h"
 #include "tokenizer/tokenizer.h"
 #include "tokenizer/train_vocabulary.h"
 
@@ -208,8 +209,8 @@ class ReportTest : public ::testing::Test {
     for (int i = 0; i < 20; ++i)
       trainer.add_text("the quick brown fox jumps over the lazy dog \\\\\\\\");
     const LearnedVocabulary learned = trainer.train(300, 2);
-    write_file_atomically(folder_.path() / "vocab.json", learned.vocab_json);
-    write_file_atomically(folder_.path() / "merges.txt", learned.merges_txt);
+    write_file_atomically(folder_.path() / "vocab.json", vocab_json_of(learned));
+    write_file_atomically(folder_.path() / "merges.txt", merges_txt_of(learned));
     vocabulary_ =
         test::load_gpt2_files(folder_.path() / "vocab.json", folder_.path() / "merges.txt");
   }
