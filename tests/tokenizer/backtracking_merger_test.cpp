@@ -1,5 +1,4 @@
 // Encoding by longest match against merging by rank.
-#include "tokenizer/formats/learned_files.h"
 #include "tokenizer/merge/backtracking_merger.h"
 
 #include <gtest/gtest.h>
@@ -10,6 +9,7 @@
 
 #include "tests/tokenizer/golden.h"
 #include "tests/tokenizer/load_files.h"
+#include "tokenizer/formats/learned_files.h"
 #include "tokenizer/merge/word_merger.h"
 #include "tokenizer/train_vocabulary.h"
 
