@@ -257,16 +257,32 @@ void CachingEncoder<CacheId>::encode_long_part(std::string_view part, std::vecto
 
 // Puts the entries of the vocabulary into the cache: most words of a text are entries, and merging
 // each when it first comes takes ten times as long. A vocabulary that would fill the cache is left
-// out.
+// out. The lines of the next entries are fetched meanwhile, as they lie anywhere.
 template <typename CacheId>
 void CachingEncoder<CacheId>::remember_entries() {
+  constexpr size_t kNumAhead = 16;
+  struct Known {
+    int32_t id;
+    WordKey key;
+  };
+  Known ahead[kNumAhead];
+  size_t num_begun = 0, num_done = 0;
+  const auto insert_oldest = [&] {
+    const Known& known = ahead[num_done++ % kNumAhead];
+    const CacheId ids[] = {static_cast<CacheId>(known.id)};
+    cache_.insert(known.key, vocabulary_.bytes(known.id), std::span<const CacheId>(ids));
+  };
   for (int32_t id = 0; id < vocabulary_.size() && id < Cache::kMaxEntries / 4; ++id) {
     const std::string& word = vocabulary_.bytes(id);
     if (word.empty() || word.size() > WordKey::kMaxBytes) continue;
     if (!vocabulary_.is_reachable(id) && vocabulary_.whole_piece(word) != id) continue;
-    const CacheId ids[] = {static_cast<CacheId>(id)};
-    cache_.insert(WordKey::of(word), word, std::span<const CacheId>(ids));
+    if (num_begun - num_done == kNumAhead) insert_oldest();
+    Known& known = ahead[num_begun++ % kNumAhead];
+    known = {id, WordKey::of(word)};
+    const WordTable table = cache_.table();
+    __builtin_prefetch(table.lines + (known.key.hash() >> table.shift) * kWordLineBytes, 1);
   }
+  while (num_done < num_begun) insert_oldest();
 }
 
 }  // namespace
