@@ -31,8 +31,9 @@ class TrainVocabCommand final : public Command {
 
   void declare(OptionSet& options) override {
     options.texts("--input", inputs_.names,
-                  "JSONL files, folders of them or quoted patterns, '-' is standard input; "
-                  "compressed ones are decompressed");
+                  "JSONL files, folders of them, quoted patterns or datasets of the Hugging Face "
+                  "hub (hf://datasets/OWNER/NAME/PATH), '-' is standard input; compressed ones are "
+                  "decompressed");
     options.texts("--input-list", inputs_.lists,
                   "files with a name of an input on each line, relative to where the list lies");
     options.text(

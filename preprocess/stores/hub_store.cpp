@@ -195,7 +195,7 @@ class HubLister final : public RemoteLister {
     entries.emplace(json.at("path").get<std::string>(), std::move(entry));
   }
 
-  // Not through a shared pointer to the caller's page: its Link is read afterwards.
+  // The caller keeps the page, whose Link it reads afterwards.
   Json read(HubPage& page) {
     const std::shared_ptr<RemoteFile> file(std::shared_ptr<void>(), &page);
     const std::string text = read_url(file, options_, kMaxPageBytes, cancelled_);

@@ -46,9 +46,6 @@ std::string lower(std::string text) {
 // Says how to get at an address that is none of the web.
 std::string advice_for_scheme(const std::string& scheme) {
   if (scheme == "file") return "; give the path itself, without file://";
-  if (scheme == "hf") {
-    return "; give https://huggingface.co/datasets/OWNER/NAME/resolve/main/FILE instead";
-  }
   if (scheme == "s3" || scheme == "gs" || scheme == "az" || scheme == "abfs")
     return "; give its https address, or copy it to a disk first (with the store's own program)";
   return "";

@@ -29,6 +29,7 @@ expect 0 'is there already' preprocess --input hf://datasets/o/n@$commit_1/data/
 printf 'data/%s\n' a/1.jsonl a/2.jsonl.gz b/3.jsonl.zst >list
 expect 0 '' preprocess --input-list list --input-root hf://datasets/o/n@refs%2Fconvert%2Fjsonl --output-prefix list
 is_equal list
+expect 0 'entries learned from 3 documents' "$data" train-vocab --input hf://datasets/o/small --vocab-size 270 --output small-gpt2
 
 # --- each file is resolved once; its storage is asked without the hub, and again when the address expires
 : >hub.requests
@@ -94,6 +95,13 @@ expect 7 "'o/n' has moved on the hub: it was at commit $commit_1, and is at $com
 expect 0 'going on with the work' preprocess --input hf://datasets/o/n@$commit_1/data --output-prefix held
 is_equal held
 expect 2 'has moved on the hub' preprocess --input hf://datasets/o/n/data --output-prefix held
+
+# --- a download of many ranges, while its address expires
+echo 5 >uses
+WEFT_PART_BYTES=100000 WEFT_RETRY_DELAY_MS=10 expect 0 'as expected' "$data" download hf://datasets/o/n@$commit_1/data/a/1.jsonl --output ranges
+cmp $one/data/a/1.jsonl ranges || fail "another file"
+[ "$(grep -c '^storage 206 ' hub.requests)" -ge 34 ] || fail "not read in ranges"
+rm uses
 
 # --- download: a folder, with the checksums of the list; a pattern; a file; bytes that are not those of the list
 get() { "$data" download "$@"; }
