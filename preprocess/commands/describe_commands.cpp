@@ -142,6 +142,8 @@ class ReportCommand final : public Command {
                  *report.num_without_end, *report.num_with_end_inside);
     }
     if (report.num_bad_lines) fmt::print("bad lines: {}\n", *report.num_bad_lines);
+    for (const auto& [reason, count] : report.left_out_by_reason)
+      fmt::print("left out by --where: {} ({})\n", count, escape_for_terminal(reason));
     fmt::print("exact duplicates: {} groups, {} superfluous documents with {} tokens\n",
                report.duplicates.num_groups, report.duplicates.num_documents,
                report.duplicates.num_tokens);

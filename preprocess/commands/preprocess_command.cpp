@@ -233,7 +233,9 @@ class PreprocessCommand final : public Command {
                                       output.prefix.string(), output.num_documents,
                                       output.num_tokens));
     }
-    if (!report.was_there) progress.print_summary(report.totals);
+    if (report.was_there) return;
+    if (!report.where.empty()) progress.print_line(report.totals.left_out.summary(report.where));
+    progress.print_summary(report.totals);
   }
 
   void write_reports(const PipelineReport& report, const TokenizerFiles& files,

@@ -75,6 +75,10 @@ void PreprocessOptions::declare_documents(OptionSet& options) {
                  "what is no document ends the run, or is left out and counted");
   options.integer("--max-bad-lines", config.max_bad_lines,
                   "with --on-bad-line skip: more than this end the run; -1: any number", -1);
+  options.text("--where", where,
+               "only documents for which this holds: comparisons of keys with numbers, texts in "
+               "quotes, true, false or null, joined by and: \"language_score >= 0.65 and language "
+               "== 'en'\"; others are left out and counted");
   options.integer("--limit", limit_,
                   "only so many documents, the first ones of the input; they are counted by one "
                   "thread before the work begins",
@@ -151,6 +155,7 @@ void PreprocessOptions::validate(OptionSet& options) const {
     options.problem("--max-bad-lines needs --on-bad-line skip: without it the first one stops");
   for (const auto& input : make_inputs(inputs.names, inputs.http))
     options.check([&] { input->check_name(); });
+  if (!where.empty()) options.check([&] { (void)parse_condition(where); });
   options.check([&] { (void)origin_paths(resolved_origin_key()); });
   if (!report.empty() && !report_format(report))
     options.problem("--report: '" + report + "' ends in neither .html nor .json");
@@ -254,6 +259,7 @@ PipelineConfig PreprocessOptions::pipeline_config() const {
   result.output_prefixes = output_prefixes();
   result.work_prefix = output_prefix;
   result.rules.origin_key = resolved_origin_key();
+  if (!where.empty()) result.rules.where = parse_condition(where);
   result.is_origin_key_default = origin_key.empty();
   if (!shard.empty()) parse_shard(shard, result.shard_idx, result.num_shards);
   return result;

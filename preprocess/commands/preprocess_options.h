@@ -22,6 +22,7 @@ struct PreprocessOptions {
   std::string eod_token;
   int64_t log_interval = 1000;
   std::string shard;
+  std::string where;
   std::string origin_key;  // if empty, a report decides
   int64_t num_partitions = 1;
   bool keep_sequential_samples = false;

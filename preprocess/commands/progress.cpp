@@ -80,6 +80,8 @@ std::string ProgressText::live_line(const PipelineTotals& totals, double seconds
                       rate(totals.num_bytes - before_.num_bytes, "B/s"),
                       rate(totals.num_documents - before_.num_documents),
                       rate(totals.num_tokens - before_.num_tokens));
+  const int64_t num_left_out = totals.left_out.total();
+  if (num_left_out > 0) line += fmt::format(" | {} left out", num_left_out);
   const int64_t num_bad = totals.bad_lines.total();
   if (num_bad > 0) line += " | " + counted(num_bad, "bad line");
   const int64_t num_read = totals.num_file_bytes - before_.num_file_bytes;

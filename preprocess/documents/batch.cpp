@@ -35,6 +35,7 @@ void Batch::clear(size_t num_keys) {
   for (Output& output : outputs) output.clear();
   num_lines = num_documents = num_empty_documents = num_tokens = num_replaced_surrogates =
       num_dropped_bytes = 0;
+  left_out.by_comparison.clear();
   bad_line_counts = {};
   bad_lines.clear();
 }

@@ -9,6 +9,7 @@
 #include "indexed_dataset/format/pair/dataset_counts.h"
 #include "indexed_dataset/format/pair/shared_pair_writer.h"
 #include "preprocess/documents/bad_lines.h"
+#include "preprocess/documents/condition.h"
 #include "preprocess/documents/origin.h"
 
 namespace weft {
@@ -50,11 +51,12 @@ struct Batch {
   };
   std::vector<Output> outputs;  // one per key
   int64_t num_lines = 0;
-  int64_t num_documents = 0;        // lines that are documents, empty ones included
+  int64_t num_documents = 0;        // lines that are documents and go in, empty ones included
   int64_t num_empty_documents = 0;  // texts without a token, counted over all keys
   int64_t num_tokens = 0;           // over all keys
   int64_t num_replaced_surrogates = 0;
   int64_t num_dropped_bytes = 0;  // for which the tokenizer has no entry
+  LeftOutCounts left_out;
   BadLineCounts bad_line_counts;
   // The first kNumShownBadLines; line_number counts from 1 within the chunk, the input's name is
   // not filled in.

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "preprocess/documents/bad_lines.h"
+#include "preprocess/documents/condition.h"
 #include "preprocess/documents/origin.h"
 
 namespace weft {
@@ -30,6 +31,8 @@ class DocumentReader {
   // Calls use() for the string under a key, or for those of its list in order. Ends, and returns
   // false, where use() does.
   virtual bool each_text(size_t key_idx, const UseText& use) = 0;
+  // The value under key `value_idx` of those that the reader was asked for beside the texts.
+  virtual DocumentValue value(size_t value_idx) = 0;
   // The origin that it names, by the first origin path with a string that names something.
   virtual Origin origin() const = 0;
   // Lone surrogates that were replaced in its texts so far.

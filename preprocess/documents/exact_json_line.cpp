@@ -17,10 +17,12 @@ std::string_view value_at_end(std::string_view value, const KeyPath& path) {
 
 }  // namespace
 
-ExactJsonLine::ExactJsonLine(std::vector<std::string> keys, std::string_view origin_key)
-    : keys_(std::move(keys)),
-      nested_paths_(nested_paths(keys_)),
-      origin_paths_(origin_paths(origin_key)) {}
+ExactJsonLine::ExactJsonLine(std::vector<std::string> keys, std::string_view origin_key,
+                             const std::vector<std::string>& value_keys)
+    : num_text_keys_(keys.size()), keys_(std::move(keys)), origin_paths_(origin_paths(origin_key)) {
+  keys_.insert(keys_.end(), value_keys.begin(), value_keys.end());
+  nested_paths_ = nested_paths(keys_);
+}
 
 LineOutcome ExactJsonLine::parse(std::string_view line) {
   num_replaced_surrogates_ = 0;
@@ -62,7 +64,7 @@ LineOutcome ExactJsonLine::parse(std::string_view line) {
 }
 
 LineOutcome ExactJsonLine::check_values(std::string_view line) const {
-  for (size_t k = 0; k < keys_.size(); ++k) {
+  for (size_t k = 0; k < num_text_keys_; ++k) {
     const std::string key = "\"" + keys_[k] + "\"";
     if (values_[k].empty()) return {LineProblem::kMissingKey, key, 0};
     std::string_view no_string;
@@ -98,6 +100,30 @@ bool ExactJsonLine::use_string(std::string_view value, const UseText& use) {
   text_buffer_.clear();
   num_replaced_surrogates_ += unescape_json(rest, rest.size(), text_buffer_);
   return use(text_buffer_);
+}
+
+DocumentValue ExactJsonLine::value(size_t value_idx) {
+  using Kind = DocumentValue::Kind;
+  const std::string_view value = values_[num_text_keys_ + value_idx];
+  if (value.empty()) return {};
+  switch (value[0]) {
+    case '"': {
+      std::string_view rest = without_quotes(value);
+      text_buffer_.clear();
+      unescape_json(rest, rest.size(), text_buffer_);
+      return {Kind::kString, 0, text_buffer_};
+    }
+    case '{':
+    case '[':
+      return {Kind::kOther, 0, {}};
+    case 'n':
+      return {Kind::kNull, 0, {}};
+    case 't':
+    case 'f':
+      return {Kind::kBool, value[0] == 't' ? 1.0L : 0.0L, {}};
+    default:
+      return {Kind::kNumber, number_from(value), {}};
+  }
 }
 
 Origin ExactJsonLine::origin() const {

@@ -27,8 +27,10 @@ namespace weft {
 // Reuses its buffers from line to line: one per thread.
 class ExactJsonLine {
  public:
-  // Throws UsageError for what is no key path (key_path.h) or origin key (origin.h).
-  explicit ExactJsonLine(std::vector<std::string> keys, std::string_view origin_key = kNoOriginKey);
+  // Throws UsageError for what is no key path (key_path.h) or origin key (origin.h). `value_keys` are
+  // those of value().
+  explicit ExactJsonLine(std::vector<std::string> keys, std::string_view origin_key = kNoOriginKey,
+                         const std::vector<std::string>& value_keys = {});
 
   // Parses one line, which must be valid UTF-8. If the outcome is kNone, each_text() then has the
   // strings of every key, as long as the line is there.
@@ -36,6 +38,7 @@ class ExactJsonLine {
 
   // Does what JsonLineParser::each_text() does.
   bool each_text(size_t key_idx, const UseText& use);
+  DocumentValue value(size_t value_idx);
   Origin origin() const;
   // Lone surrogates that were replaced in the texts of the last line so far.
   int64_t num_replaced_surrogates() const { return num_replaced_surrogates_; }
@@ -44,7 +47,8 @@ class ExactJsonLine {
   LineOutcome check_values(std::string_view line) const;
   bool use_string(std::string_view value, const UseText& use);
 
-  std::vector<std::string> keys_;
+  size_t num_text_keys_;
+  std::vector<std::string> keys_;      // of texts, then of values
   std::vector<KeyPath> nested_paths_;  // by key
   std::vector<KeyPath> origin_paths_;
   // Values as they stand in the line, "" where it has none: by key, and by the first key of each

@@ -56,11 +56,12 @@ struct JsonLineParser::Dom {
     return !path.empty() && find_nested(object, path, value);
   }
 
-  std::vector<std::string> keys;
+  size_t num_text_keys;
+  std::vector<std::string> keys;      // of texts, then of values
   std::vector<KeyPath> nested_paths;  // by key
   std::vector<KeyPath> paths;         // of origins
   dom::element object{};
-  std::vector<dom::element> values{};  // by key
+  std::vector<dom::element> values{};  // by key of a text
   dom::parser parser{};
   dom::document document{};
 };
@@ -78,16 +79,22 @@ bool JsonLineParser::Dom::parse(std::string_view line, size_t num_readable_behin
       simdjson::SUCCESS) {
     return false;
   }
-  values.resize(keys.size());
-  for (size_t k = 0; k < keys.size(); ++k) {
+  values.resize(num_text_keys);
+  for (size_t k = 0; k < num_text_keys; ++k) {
     if (!find_value(k, values[k]) || !is_string_or_list_of_strings(values[k])) return false;
   }
   return true;
 }
 
-JsonLineParser::JsonLineParser(const std::vector<std::string>& keys, std::string_view origin_key)
-    : dom_(std::make_unique<Dom>(Dom{keys, nested_paths(keys), origin_paths(origin_key)})),
-      exact_(keys, origin_key) {}
+JsonLineParser::JsonLineParser(const std::vector<std::string>& keys, std::string_view origin_key,
+                               const std::vector<std::string>& value_keys)
+    : exact_(keys, origin_key, value_keys) {
+  std::vector<std::string> all_keys = keys;
+  all_keys.insert(all_keys.end(), value_keys.begin(), value_keys.end());
+  const std::vector<KeyPath> paths = nested_paths(all_keys);
+  dom_ =
+      std::make_unique<Dom>(Dom{keys.size(), std::move(all_keys), paths, origin_paths(origin_key)});
+}
 
 JsonLineParser::~JsonLineParser() = default;
 
@@ -107,6 +114,29 @@ bool JsonLineParser::each_text(size_t key_idx, const UseText& use) {
   return std::all_of(list.begin(), list.end(), [&](const dom::element& each) {
     return each.get(text) == simdjson::SUCCESS && use(text);
   });
+}
+
+DocumentValue JsonLineParser::value(size_t value_idx) {
+  using Kind = DocumentValue::Kind;
+  if (!is_dom_) return exact_.value(value_idx);
+  dom::element value;
+  if (!dom_->find_value(dom_->num_text_keys + value_idx, value)) return {};
+  switch (value.type()) {
+    case dom::element_type::STRING:
+      return {Kind::kString, 0, value.get_string().value_unsafe()};
+    case dom::element_type::INT64:
+      return {Kind::kNumber, static_cast<long double>(value.get_int64().value_unsafe()), {}};
+    case dom::element_type::UINT64:
+      return {Kind::kNumber, static_cast<long double>(value.get_uint64().value_unsafe()), {}};
+    case dom::element_type::DOUBLE:
+      return {Kind::kNumber, value.get_double().value_unsafe(), {}};
+    case dom::element_type::BOOL:
+      return {Kind::kBool, value.get_bool().value_unsafe() ? 1.0L : 0.0L, {}};
+    case dom::element_type::NULL_VALUE:
+      return {Kind::kNull, 0, {}};
+    default:
+      return {Kind::kOther, 0, {}};
+  }
 }
 
 Origin JsonLineParser::origin() const {

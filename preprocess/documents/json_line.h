@@ -29,7 +29,8 @@ class JsonLineParser {
  public:
   // Takes what ExactJsonLine takes. Throws std::bad_alloc as well.
   explicit JsonLineParser(const std::vector<std::string>& keys,
-                          std::string_view origin_key = kNoOriginKey);
+                          std::string_view origin_key = kNoOriginKey,
+                          const std::vector<std::string>& value_keys = {});
   ~JsonLineParser();
 
   // Parses one line. If the outcome is kNone, each_text() then has the strings of every key, until
@@ -39,6 +40,8 @@ class JsonLineParser {
   // Calls use() for the string under a key, or for those of its list in order. Ends, and returns
   // false, where use() does.
   bool each_text(size_t key_idx, const UseText& use);
+  // The value under a key of `value_keys`; valid until the next call.
+  DocumentValue value(size_t value_idx);
   // The origin that the document names, by the first origin path with a string that names
   // something.
   Origin origin() const;

@@ -7,8 +7,8 @@
 namespace weft {
 
 LineReader::LineReader(const std::vector<std::string>& keys, std::string_view origin_key,
-                       size_t max_line_bytes)
-    : keys_(keys), max_line_bytes_(max_line_bytes), parser_(keys, origin_key) {}
+                       size_t max_line_bytes, const Condition& condition)
+    : keys_(keys), max_line_bytes_(max_line_bytes), parser_(keys, origin_key, keys_of(condition)) {}
 
 void LineReader::open(const LineChunk& chunk) {
   chunk_ = &chunk;

@@ -13,9 +13,10 @@ namespace weft {
 
 class LineReader final : public DocumentReader {
  public:
-  // Longer lines than `max_line_bytes` are no documents. Throws as JsonLineParser.
+  // Longer lines than `max_line_bytes` are no documents; value() is for the keys of `condition`.
+  // Throws as JsonLineParser.
   LineReader(const std::vector<std::string>& keys, std::string_view origin_key,
-             size_t max_line_bytes);
+             size_t max_line_bytes, const Condition& condition = {});
 
   // Begins with the first line of `chunk`, which must live until the last one.
   void open(const LineChunk& chunk);
@@ -26,6 +27,7 @@ class LineReader final : public DocumentReader {
   bool each_text(size_t key_idx, const UseText& use) override {
     return parser_.each_text(key_idx, use);
   }
+  DocumentValue value(size_t value_idx) override { return parser_.value(value_idx); }
   Origin origin() const override { return parser_.origin(); }
   int64_t num_replaced_surrogates() const override { return parser_.num_replaced_surrogates(); }
   BadLine describe(LineOutcome outcome) const override;

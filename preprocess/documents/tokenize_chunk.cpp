@@ -24,7 +24,7 @@ ChunkTokenizer::ChunkTokenizer(std::shared_ptr<const Vocabulary> vocabulary,
                        : rules.end_of_document ? *rules.end_of_document
                                                : vocabulary->end_of_document()),
       tokenizer_(vocabulary, rules.special_tokens),
-      lines_(rules.json_keys, rules.origin_key, rules.max_line_bytes),
+      lines_(rules.json_keys, rules.origin_key, rules.max_line_bytes, rules.where),
       marks_(rules.json_keys.size()) {}
 
 void ChunkTokenizer::tokenize(const LineChunk& chunk, Batch& result) {
@@ -39,6 +39,7 @@ void ChunkTokenizer::tokenize(DocumentReader& documents, Batch& result) {
     ++result.num_lines;
     LineOutcome outcome = documents.outcome();
     if (outcome.problem == LineProblem::kNone) {
+      if (!holds(rules_.where, documents, result.left_out)) continue;
       outcome = type_ == TokenType::kUInt16 ? append_document<uint16_t>(documents, result)
                                             : append_document<int32_t>(documents, result);
     }

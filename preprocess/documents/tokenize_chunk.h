@@ -24,6 +24,7 @@ enum class OnBadLine { kStop, kSkip };
 
 struct TokenizeRules {
   std::vector<std::string> json_keys{"text"};
+  Condition where;  // of the documents that go in
   bool append_eod = false;
   std::optional<int32_t> end_of_document;  // that append_eod appends; nothing: the vocabulary's
   SpecialTokens special_tokens = SpecialTokens::kLiteral;

@@ -127,7 +127,10 @@ void fields(Archive& archive, T& v) {
     counts(archive, v.num_file_bytes, v.num_bytes, v.num_lines, v.num_documents);
     counts(archive, v.num_empty_documents, v.num_tokens, v.num_replaced_surrogates);
     counts(archive, v.num_dropped_bytes);
+    list(archive, v.left_out.by_comparison);
     for (auto& count : v.bad_lines.by_problem) counts(archive, count);
+  } else if constexpr (Is<T, LeftOutCounts::Counts>) {
+    counts(archive, v.num_by_value, v.num_without_key, v.num_of_other_kind);
   } else if constexpr (Is<T, BadLine>) {
     archive(v.input), archive(v.line_number), archive(v.offset_bytes);
     small(archive, v.outcome.problem, 0, kNumLineProblems - 1);

@@ -5,6 +5,7 @@
 
 #include "indexed_dataset/format/pair/dataset_counts.h"
 #include "preprocess/documents/bad_lines.h"
+#include "preprocess/documents/condition.h"
 
 namespace weft {
 
@@ -12,11 +13,12 @@ struct PipelineTotals {
   int64_t num_file_bytes = 0;  // taken from the input files so far
   int64_t num_bytes = 0;       // of JSONL, decompressed
   int64_t num_lines = 0;
-  int64_t num_documents = 0;  // empty ones included, bad lines not
+  int64_t num_documents = 0;  // empty ones included, bad lines and those left out not
   int64_t num_empty_documents = 0;
   int64_t num_tokens = 0;
   int64_t num_replaced_surrogates = 0;
   int64_t num_dropped_bytes = 0;  // for which the tokenizer has no entry
+  LeftOutCounts left_out;         // by --where
   BadLineCounts bad_lines;
 
   void add(const PipelineTotals& other) {
@@ -28,6 +30,7 @@ struct PipelineTotals {
     num_tokens += other.num_tokens;
     num_replaced_surrogates += other.num_replaced_surrogates;
     num_dropped_bytes += other.num_dropped_bytes;
+    left_out.add(other.left_out);
     bad_lines.add(other.bad_lines);
   }
 };

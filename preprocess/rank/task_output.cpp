@@ -19,6 +19,7 @@ TaskCounts counts_of(const Chunk& chunk) {
   totals.num_tokens = result.num_tokens;
   totals.num_replaced_surrogates = result.num_replaced_surrogates;
   totals.num_dropped_bytes = result.num_dropped_bytes;
+  totals.left_out = result.left_out;
   totals.bad_lines = result.bad_line_counts;
   counts.bad_lines = result.bad_lines;
   for (const Batch::Output& output : result.outputs) {

@@ -31,6 +31,7 @@ void report_work(const PlannedRun& run, const Ledger& ledger, PipelineReport& re
     input.num_lines += totals.num_lines;
     report.totals.add(totals);
   }
+  report.where = run.config.rules.where;
 }
 
 // The range of each input that a shard has read, so that merge can tell where its lines begin.
@@ -52,11 +53,18 @@ InputParts input_parts(const PlannedRun& run, const Ledger& ledger) {
   return parts;
 }
 
-// An empty corpus is one; a corpus of bad lines only is a mistake, in --json-keys for one.
+// An empty corpus is one; a corpus of bad lines only is a mistake, in --json-keys for one, and so is
+// a --where that leaves out everything. A shard may have had nothing else.
 void check_any_document(const PlannedRun& run, const PipelineTotals& totals) {
   if (totals.num_lines == 0 && run.config.num_shards == 1)
     run.events.on_note("note: there is no line in the input");
-  if (totals.num_documents > 0 || totals.bad_lines.total() == 0) return;
+  const int64_t num_left_out = totals.left_out.total();
+  if (totals.num_documents == 0 && num_left_out > 0 && run.config.num_shards == 1) {
+    throw std::runtime_error(
+        "no document is left: " + totals.left_out.summary(run.config.rules.where) +
+        "; nothing was written");
+  }
+  if (totals.num_documents + num_left_out > 0 || totals.bad_lines.total() == 0) return;
   throw std::runtime_error("no line of the input is a document: " + totals.bad_lines.summary() +
                            "; nothing was written");
 }

@@ -9,12 +9,15 @@ namespace {
 
 // Counts the documents of a task down. Returns where in it the first line behind the last one that
 // is wanted begins; -1 if that is not in the task.
-int64_t end_in_task(TaskReader& reader, LineReader& documents, int64_t& num_left) {
+int64_t end_in_task(TaskReader& reader, LineReader& documents, const Condition& where,
+                    int64_t& num_left) {
+  LeftOutCounts left_out;
   for (LineChunk chunk; reader.next(chunk);) {
     documents.open(chunk);
     while (documents.next()) {
       if (num_left == 0) return documents.locator();
-      if (documents.outcome().problem == LineProblem::kNone) --num_left;
+      const bool is_document = documents.outcome().problem == LineProblem::kNone;
+      if (is_document && holds(where, documents, left_out)) --num_left;
     }
     if (num_left == 0) return reader.next_offset_bytes();
   }
@@ -30,13 +33,13 @@ WorkPlan first_documents(WorkPlan plan, int64_t count, const RankOptions& option
         "--limit reads its documents twice, which a pipe cannot give: cut it with head -n instead");
   }
   const TokenizeRules& rules = options.rules;
-  LineReader documents(rules.json_keys, kNoOriginKey, rules.max_line_bytes);
+  LineReader documents(rules.json_keys, kNoOriginKey, rules.max_line_bytes, rules.where);
   const DecodeOptions decoding{.max_output_bytes = options.max_output_bytes,
                                .read_ahead = true,
                                .decoder = {.max_bytes = options.max_decoder_bytes}};
   for (Task& task : plan.tasks) {
     TaskReader reader(plan.input_of(task), task, 0, options, decoding, cancelled);
-    task.limit_bytes = end_in_task(reader, documents, count);
+    task.limit_bytes = end_in_task(reader, documents, rules.where, count);
     if (task.limit_bytes < 0) continue;
     plan.tasks.resize(static_cast<size_t>(task.number) + 1);
     break;

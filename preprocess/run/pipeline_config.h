@@ -63,6 +63,7 @@ struct PipelineReport {
   PipelineTotals totals;
   std::vector<OutputReport> outputs;
   std::vector<InputReport> inputs;
+  Condition where;                       // that left out totals.left_out
   std::vector<BadLine> shown_bad_lines;  // the first kNumShownBadLines
   std::string run_identity, run_hash;    // of what was made of what
   bool was_there = false;                // an earlier run had made it; only `outputs` is filled in

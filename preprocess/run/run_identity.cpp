@@ -19,6 +19,7 @@ using SortedJson = nlohmann::json;
 constexpr const char* kSpecialNames[] = {"literal", "token", "error"};  // by SpecialTokens
 constexpr const char* kOriginKeyOption = "--origin-key";
 constexpr const char* kLimitOption = "--limit";
+constexpr const char* kWhereOption = "--where";
 constexpr const char* kEodTokenOption = "--eod-token";
 constexpr const char* kAddSpecialTokensOption = "--add-special-tokens";
 
@@ -138,6 +139,7 @@ std::string run_identity(const PipelineConfig& config, TokenType type, const Inp
   // Only where it is used: runs of programs that did not know it are still the same.
   if (rules.keeps_origins()) identity["options"][kOriginKeyOption] = rules.origin_key;
   if (config.max_documents >= 0) identity["options"][kLimitOption] = config.max_documents;
+  if (!rules.where.empty()) identity["options"][kWhereOption] = to_string(rules.where);
   if (rules.end_of_document) identity["options"][kEodTokenOption] = *rules.end_of_document;
   if (rules.add_special_tokens) identity["options"][kAddSpecialTokensOption] = true;
   return dump_lenient(identity);
@@ -174,6 +176,7 @@ IdentityDifference difference(const std::string& first, const std::string& secon
     for (const auto& [name, unused] :
          {std::pair<const char*, SortedJson>{kOriginKeyOption, kNoOriginKey},
           {kLimitOption, "none"},
+          {kWhereOption, "none"},
           {kEodTokenOption, "the tokenizer's own"},
           {kAddSpecialTokensOption, false}})
       if (!options.contains(name)) options[name] = unused;

@@ -9,19 +9,28 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json counts_json(const PipelineTotals& totals) {
+Json counts_json(const PipelineReport& report) {
+  const PipelineTotals& totals = report.totals;
   Json bad = Json::object();
   for (int i = 0; i < kNumLineProblems; ++i) {
     const int64_t count = totals.bad_lines.by_problem[static_cast<size_t>(i)];
     if (count > 0) bad[describe(static_cast<LineProblem>(i))] = count;
   }
-  return {{"documents", totals.num_documents},
-          {"empty_documents", totals.num_empty_documents},
-          {"bad_lines", totals.bad_lines.total()},
-          {"bad_lines_by_reason", bad},
-          {"replaced_surrogates", totals.num_replaced_surrogates},
-          {"bytes_without_entry", totals.num_dropped_bytes},
-          {"jsonl_bytes", totals.num_bytes}};
+  Json counts = {{"documents", totals.num_documents},
+                 {"empty_documents", totals.num_empty_documents},
+                 {"bad_lines", totals.bad_lines.total()},
+                 {"bad_lines_by_reason", bad},
+                 {"replaced_surrogates", totals.num_replaced_surrogates},
+                 {"bytes_without_entry", totals.num_dropped_bytes},
+                 {"jsonl_bytes", totals.num_bytes}};
+  if (!report.where.empty()) {
+    Json reasons = Json::object();
+    for (const auto& [reason, count] : totals.left_out.reasons(report.where))
+      reasons[reason] = count;
+    counts["left_out"] = totals.left_out.total();
+    counts["left_out_by_reason"] = reasons;
+  }
+  return counts;
 }
 
 Json inputs_json(const PipelineReport& report) {
@@ -61,7 +70,7 @@ void write_manifest(const std::filesystem::path& path, const PipelineReport& rep
       {"options", options},
       {"vocabulary", to_json(origin.vocabulary)},
       {"inputs", inputs_json(report)},
-      {"input_counts", counts_json(report.totals)},
+      {"input_counts", counts_json(report)},
       {"first_bad_lines", bad_lines},
       {"dataset", {{"documents", output.num_documents}, {"tokens", output.num_tokens}}},
       {"seconds", origin.seconds},

@@ -82,6 +82,7 @@ struct DataReport {
   std::optional<int64_t> num_jsonl_bytes;  // from the manifest, as all that follows
   std::optional<int64_t> num_bad_lines;
   std::vector<std::pair<std::string, int64_t>> bad_lines_by_reason;
+  std::vector<std::pair<std::string, int64_t>> left_out_by_reason;  // documents, by --where
 
   // Documents that reach kRepetitiveCharacters or kRepetitiveTokens in what the next tables rate.
   int64_t num_repetitive_documents = 0, num_repetitive_tokens = 0;

@@ -44,8 +44,9 @@ int64_t read_manifest(DataReport& report) {
     }
     end_of_document = manifest->vocabulary.end_of_document;
     report.manifest_written = time_written(dataset_manifest_path(report.prefix));
-    for (const char* name : {"json-keys", "tokenizer", "vocab-file", "append-eod", "special",
-                             "empty-docs", "on-bad-line", "dtype", "origin-key", "shard"}) {
+    for (const char* name :
+         {"json-keys", "tokenizer", "vocab-file", "append-eod", "special", "empty-docs", "where",
+          "on-bad-line", "dtype", "origin-key", "shard"}) {
       const std::string value = manifest->option(name);
       if (!value.empty()) report.main_options.emplace_back(name, first_characters(value, 200));
     }
@@ -60,6 +61,9 @@ int64_t read_manifest(DataReport& report) {
     report.num_bad_lines = json_integer_at(counts, "bad_lines");
     for (const auto& [reason, count] : counts.at("bad_lines_by_reason").items())
       report.bad_lines_by_reason.emplace_back(reason, json_integer(count));
+    if (!counts.contains("left_out_by_reason")) return end_of_document;
+    for (const auto& [reason, count] : counts.at("left_out_by_reason").items())
+      report.left_out_by_reason.emplace_back(reason, json_integer(count));
   } catch (const std::exception& error) {
     report.notes.push_back("The counts in the manifest cannot be understood: " +
                            std::string(error.what()));

@@ -81,6 +81,8 @@ Json tokens_per_byte(int64_t num_tokens, const std::optional<int64_t>& num_bytes
 std::string report_json(const DataReport& report) {
   Json reasons = Json::object();
   for (const auto& [reason, count] : report.bad_lines_by_reason) reasons[reason] = count;
+  Json left_out = Json::object();
+  for (const auto& [reason, count] : report.left_out_by_reason) left_out[reason] = count;
   Json options = Json::object();
   for (const auto& [name, value] : report.main_options) options[name] = value;
   Json inputs = Json::array();
@@ -115,6 +117,7 @@ std::string report_json(const DataReport& report) {
       {"tokens_per_jsonl_byte", tokens_per_byte(report.num_tokens, report.num_jsonl_bytes)},
       {"bad_lines", or_null(report.num_bad_lines)},
       {"bad_lines_by_reason", reasons},
+      {"left_out_by_reason", left_out},
       {"longest_documents", table_json(report.longest, false)},
       {"most_repeated_characters", table_json(report.most_repeated_characters, true)},
       {"most_repeated_tokens", table_json(report.most_repeated_tokens, true)},

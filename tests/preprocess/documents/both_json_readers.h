@@ -11,8 +11,13 @@ namespace weft {
 
 class BothJsonReaders {
  public:
-  explicit BothJsonReaders(std::vector<std::string> keys, std::string_view origin_key = "auto")
-      : num_keys_(keys.size()), parser_(keys, origin_key), exact_(std::move(keys), origin_key) {}
+  // The keys are read as texts, and as values, too.
+  explicit BothJsonReaders(const std::vector<std::string>& keys,
+                           std::string_view origin_key = "auto")
+      : value_keys_(keys),
+        num_keys_(keys.size()),
+        parser_(keys, origin_key, values_of(keys)),
+        exact_(keys, origin_key, values_of(keys)) {}
 
   // How the readings of a line differ; "" if they are the same, or if simdjson gives up. The line
   // lies in memory of its size, or with kDomPaddingBytes of anything behind it.
@@ -40,6 +45,12 @@ class BothJsonReaders {
     if (outcome.problem != LineProblem::kNone)
       return std::string("by definition: ") + describe(outcome.problem) + ": " + outcome.detail;
     if (parser_.origin() != exact_.origin()) return "another origin";
+    for (size_t i = 0; i < values_of(value_keys_).size(); ++i) {
+      const DocumentValue found = parser_.value(i), expected = exact_.value(i);
+      if (found.kind != expected.kind || found.text != expected.text ||
+          (found.number != expected.number && found.number == found.number))
+        return "another value " + std::to_string(i);
+    }
     for (size_t k = 0; k < num_keys_; ++k) {
       std::vector<std::string> expected, found;
       const auto add_to = [](std::vector<std::string>& texts) {
@@ -55,6 +66,12 @@ class BothJsonReaders {
     return exact_.num_replaced_surrogates() == 0 ? "" : "a lone surrogate";
   }
 
+  static std::vector<std::string> values_of(std::vector<std::string> keys) {
+    for (const char* key : {"x", "n", "url", "meta.url", "meta.score"}) keys.emplace_back(key);
+    return keys;
+  }
+
+  std::vector<std::string> value_keys_;
   size_t num_keys_;
   JsonLineParser parser_;
   ExactJsonLine exact_;

@@ -1,4 +1,5 @@
 // simdjson's reading of a line against the definition of what it means.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -60,6 +61,33 @@ TEST_F(JsonReadersTest, ReadsOrdinaryLines) {
   EXPECT_TRUE(reads(R"({"url":"https://a.org","text":"a","other":"b","meta":{"url":"x"}})"));
   EXPECT_TRUE(reads(R"({"":0,"text":"a","\u006fther":"b","x":18446744073709551615})"));
   EXPECT_TRUE(reads(R"({"text":"a","other":")" + std::string(kMaxDomLineBytes - 23, 'b') + "\"}"));
+}
+
+TEST_F(JsonReadersTest, FindsTheSameValues) {
+  for (const char* value : {"0",
+                            "-0",
+                            "-1",
+                            "1.5",
+                            "0.1",
+                            "1e5",
+                            "1E-7",
+                            "9223372036854775807",
+                            "18446744073709551615",
+                            "-9223372036854775808",
+                            "4.9e-324",
+                            "1.7976931348623157e308",
+                            "9007199254740993",
+                            "true",
+                            "false",
+                            "null",
+                            "{}",
+                            "[1]",
+                            R"("")",
+                            R"("a\u00e9\"b")"}) {
+    EXPECT_TRUE(
+        reads(fmt::format(R"({{"text":"a","other":"b","x":{0},"meta":{{"score":{0}}}}})", value)));
+  }
+  EXPECT_TRUE(reads(R"({"text":"a","other":"b","meta":{"score":1},"meta.score":2,"x":1,"x":"2"})"));
 }
 
 TEST_F(JsonReadersTest, TakesTheLastOfEqualKeys) {
