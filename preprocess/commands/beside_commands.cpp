@@ -177,6 +177,9 @@ class MergeCommand final : public Command {
     options.texts("PREFIX", prefixes_, "the datasets: their paths without .bin and .idx");
     options.text("--output-prefix", output_prefix_,
                  "writes PREFIX.bin, .idx and what goes with them");
+    options.text("--drop", drop_list_,
+                 "leave out the documents of a list of duplicates, which report --duplicates made "
+                 "of these datasets in this order");
     threads_.declare(options);
     options.flag("--overwrite", overwrite_, "replace a finished dataset of other parts");
   }
@@ -205,6 +208,7 @@ class MergeCommand final : public Command {
     config.output_prefix = without_suffix(output_prefix_);
     config.num_threads = threads_.resolved();
     config.overwrite = overwrite_;
+    config.drop_list = drop_list_;
     config.program_version = WEFT_VERSION;
     config.options = options.resolved();
     const MergeReport report = merge_datasets(config, [] {
@@ -218,6 +222,7 @@ class MergeCommand final : public Command {
                escape_message(config.output_prefix.string()),
                counted(std::ssize(config.prefixes), "part"), report.num_documents,
                report.num_tokens);
+    if (!drop_list_.empty()) fmt::print(" ({} left out)", counted(report.num_dropped, "duplicate"));
     if (!report.was_there) fmt::print(", {} bytes in {:.2f} s", report.num_bytes, seconds);
     fmt::print("\n");
     return 0;
@@ -225,7 +230,7 @@ class MergeCommand final : public Command {
 
  private:
   std::vector<std::string> prefixes_;
-  std::string output_prefix_;
+  std::string output_prefix_, drop_list_;
   ThreadsOption threads_;
   bool overwrite_ = false;
 };

@@ -6,12 +6,18 @@
 #include <cstdio>
 #include <stdexcept>
 
+#include "indexed_dataset/base/process/exit_code.h"
+#include "indexed_dataset/base/storage/file_io.h"
+#include "indexed_dataset/base/terminal/messages.h"
 #include "indexed_dataset/base/terminal/terminal_text.h"
+#include "indexed_dataset/format/merge/drop_list.h"
 #include "indexed_dataset/format/pair/dataset_files.h"
 #include "indexed_dataset/format/pair/reader.h"
 #include "indexed_dataset/format/sidecars/output_conflicts.h"
 #include "indexed_dataset/format/soundness/kth_smallest.h"
 #include "preprocess/commands/commands.h"
+#include "preprocess/commands/progress.h"
+#include "preprocess/inspect/report/duplicate_documents.h"
 #include "preprocess/inspect/report/gather_report.h"
 #include "preprocess/inspect/report/report_labels.h"
 #include "preprocess/inspect/text/dataset_text.h"
@@ -95,22 +101,35 @@ class ReportCommand final : public Command {
             "lengths, duplicates, repetition, bad lines and domains of a dataset, as a page or as "
             "JSON") {}
   void declare(OptionSet& options) override {
-    options_.declare(options);
+    options.texts(
+        "PREFIX", prefixes_,
+        "the dataset: its path without .bin and .idx; with --duplicates all datasets that "
+        "will be merged, in that order");
+    vocabulary_.declare(options, "the one in the dataset's manifest");
+    options.text("--duplicates", duplicates_,
+                 "instead of a report: writes the list of all documents that are equal to an "
+                 "earlier one to this file, for merge --drop; takes 16 bytes of memory a document");
     options.text("--output", output_, "FILE.html or FILE.json; without it: a summary is printed");
     threads_.declare(options);
     options.flag("--overwrite", overwrite_, "replace a file that is no report, too");
   }
   void validate(OptionSet& options) const override {
-    options_.validate(options);
+    vocabulary_.validate(options);
+    if (prefixes_.empty()) options.problem("give the dataset: its path without .bin and .idx");
+    if (prefixes_.size() > 1 && duplicates_.empty())
+      options.problem("a report is about one dataset; several are for --duplicates");
+    if (!duplicates_.empty() && !output_.empty())
+      options.problem("--duplicates writes a list, and --output a report: give one of them");
     if (!output_.empty() && !report_format(output_))
       options.problem("--output: '" + output_ + "' ends in neither .html nor .json");
   }
 
   int run(const OptionSet&) override {
+    if (!duplicates_.empty()) return list_duplicates();
     ReportOptions report_options;
-    report_options.tokenizer = options_.vocabulary.files();
+    report_options.tokenizer = vocabulary_.files();
     report_options.num_threads = threads_.resolved();
-    const std::filesystem::path prefix = without_suffix(options_.prefix);
+    const std::filesystem::path prefix = without_suffix(prefixes_[0]);
     if (!output_.empty()) {
       guard_outputs({prefix}, {}, {output_}, {});
       if (!overwrite_) check_is_report(output_, "give another name, or --overwrite");
@@ -123,6 +142,41 @@ class ReportCommand final : public Command {
   }
 
  private:
+  int list_duplicates() const {
+    std::vector<std::filesystem::path> prefixes;
+    std::string names;
+    for (const std::string& given : prefixes_) {
+      prefixes.push_back(without_suffix(given));
+      names += ' ' + prefixes.back().string();
+    }
+    guard_outputs(prefixes, {}, {duplicates_}, {});
+    if (std::filesystem::exists(duplicates_) && !is_drop_list(duplicates_) && !overwrite_) {
+      throw UsageError("'" + duplicates_ +
+                       "' is there, and is no list of duplicates; give another name, or "
+                       "--overwrite");
+    }
+    int64_t num_compared = 0;
+    const auto begin = [&](int64_t num_documents) {
+      num_compared = num_documents;
+      print_message(fmt::format("comparing {} of {}: {} of memory",
+                                counted(num_documents, "document"),
+                                counted(std::ssize(prefixes), "dataset"),
+                                with_prefix(16 * static_cast<double>(num_documents), "B")));
+    };
+    const auto [list, num_tokens] = find_duplicate_documents(prefixes, threads_.resolved(), begin);
+    write_file_atomically(duplicates_, to_text(list));
+    const int64_t num_duplicates = std::ssize(list.duplicates);
+    fmt::print("wrote {}: {} with {} tokens among {} documents ({})\n", escape_message(duplicates_),
+               counted(num_duplicates, "duplicate"), num_tokens, num_compared,
+               percent(share_of(num_duplicates, num_compared)));
+    if (num_duplicates > 0) {
+      print_message(
+          fmt::format("weft-data merge{} --drop {} --output-prefix OUTPUT leaves them out", names,
+                      duplicates_));
+    }
+    return 0;
+  }
+
   static void print_summary(const DataReport& report) {
     fmt::print("verdict: {}\n", verdict_of(report));
     for (const std::string& finding : findings_of(report)) fmt::print("  {}\n", finding);
@@ -180,8 +234,9 @@ class ReportCommand final : public Command {
     }
   }
 
-  PrefixOptions options_;
-  std::string output_;
+  std::vector<std::string> prefixes_;
+  VocabularyOptions vocabulary_;
+  std::string output_, duplicates_;
   ThreadsOption threads_;
   bool overwrite_ = false;
 };

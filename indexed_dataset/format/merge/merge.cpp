@@ -1,5 +1,7 @@
 #include "indexed_dataset/format/merge/merge.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <stdexcept>
@@ -8,6 +10,7 @@
 #include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/storage/file_io.h"
 #include "indexed_dataset/base/storage/free_space.h"
+#include "indexed_dataset/format/merge/drop_list.h"
 #include "indexed_dataset/format/merge/merge_checks.h"
 #include "indexed_dataset/format/merge/merge_folder.h"
 #include "indexed_dataset/format/merge/merge_manifest.h"
@@ -20,6 +23,7 @@
 #include "indexed_dataset/format/sidecars/output_conflicts.h"
 #include "indexed_dataset/format/soundness/block_checksums.h"
 #include "indexed_dataset/format/soundness/verify.h"
+#include "indexed_dataset/format/soundness/xxh3.h"
 
 namespace weft {
 namespace {
@@ -98,6 +102,14 @@ bool is_there_already(const MergeConfig& config, const std::string& manifest,
                    "; give --overwrite to replace it, or another --output-prefix");
 }
 
+// By the documents, so that a list of the same duplicates is the same list.
+std::string hash_of_list(const std::vector<std::vector<int64_t>>& dropped) {
+  uint64_t hash = 0;
+  for (const std::vector<int64_t>& documents : dropped)
+    hash = XXH3_64bits_withSeed(documents.data(), documents.size() * sizeof(int64_t), hash + 1);
+  return fmt::format("{:016x}", hash);
+}
+
 // The entries of a source map are compared; its header and list of inputs are checked by reading.
 void check_opens(const fs::path& sources) {
   try {
@@ -118,12 +130,19 @@ MergeReport merge_datasets(const MergeConfig& config, const std::function<void()
   }
   guard_outputs({config.output_prefix}, {}, {}, inputs);
   const DatasetLocks lock({config.output_prefix});
-  const PairMerge pairs(config.prefixes);
+  std::vector<std::vector<int64_t>> dropped;
+  std::string drop_list_hash;
+  if (!config.drop_list.empty()) {
+    dropped = documents_to_drop(config.drop_list, config.prefixes);
+    drop_list_hash = hash_of_list(dropped);
+  }
+  const PairMerge pairs(config.prefixes, dropped);
   MergeReport report;
+  for (const std::vector<int64_t>& documents : dropped) report.num_dropped += std::ssize(documents);
   check_shards(pairs);
   const auto sources = SourcesMerge::open(pairs, report.notes);
-  const auto [manifest, notes] =
-      merged_manifest(pairs, config.program_version, config.options, config.num_threads, check);
+  const auto [manifest, notes] = merged_manifest(pairs, config.program_version, config.options,
+                                                 drop_list_hash, config.num_threads, check);
   report.notes.insert(report.notes.end(), notes.begin(), notes.end());
   report.num_documents = pairs.num_documents();
   report.num_tokens = pairs.num_tokens();

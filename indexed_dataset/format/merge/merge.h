@@ -14,6 +14,8 @@ namespace weft {
 struct MergeConfig {
   std::vector<std::filesystem::path> prefixes;  // in this order; one may come twice
   std::filesystem::path output_prefix;
+  // A list of documents that are left out (drop_list.h); empty: none is.
+  std::filesystem::path drop_list;
   int num_threads = 1;
   bool overwrite = false;                                    // replace a dataset of other parts
   std::string program_version;                               // for the manifest
@@ -22,6 +24,7 @@ struct MergeConfig {
 
 struct MergeReport {
   int64_t num_documents = 0, num_tokens = 0, num_bytes = 0;
+  int64_t num_dropped = 0;         // documents
   std::vector<std::string> notes;  // what the result lacks, and what may not be meant
   bool was_there = false;          // an earlier call made it of these parts, so nothing was done
 };
@@ -33,7 +36,8 @@ struct MergeReport {
 // same call makes anew what a killed one began. After an exception the folder is gone.
 //
 // `check` is called often, from any thread; what it throws ends the work.
-// Throws LockedByAnotherRun; UsageError if the output is one of the parts, if one lies
+// Throws LockedByAnotherRun; what documents_to_drop() throws; UsageError if the output is one of the
+// parts, if one lies
 // in PREFIX.merge, or if, without `overwrite`, the output is a dataset made of others;
 // std::runtime_error if parts do not fit each other (token types, vocabularies, shards that are
 // not all of one run) or are damaged;

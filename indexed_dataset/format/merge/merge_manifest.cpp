@@ -182,7 +182,8 @@ class CommonEnd {
 
 MergedManifest merged_manifest(const PairMerge& pairs, const std::string& version,
                                const std::vector<std::pair<std::string, std::string>>& options,
-                               int num_threads, const std::function<void()>& check) {
+                               const std::string& drop_list_hash, int num_threads,
+                               const std::function<void()>& check) {
   Json parts = Json::array(), counts = Json::object();
   bool all_have_counts = true;
   // The vocabulary of the first part that names one; the others must name the same.
@@ -194,7 +195,11 @@ MergedManifest merged_manifest(const PairMerge& pairs, const std::string& versio
     const std::filesystem::path& prefix = part.reader.prefix();
     parts.push_back({{"prefix", std::filesystem::absolute(prefix).string()},
                      {"documents", part.num_documents},
-                     {"tokens", part.reader.num_tokens()}});
+                     {"tokens", part.num_tokens()}});
+    if (part.documents.count() > 0) {
+      parts.back()["dropped_documents"] = part.documents.count();
+      parts.back()["dropped_tokens"] = part.reader.num_tokens() - part.num_tokens();
+    }
     add_hashes(parts.back(), part.reader, num_threads, check);
     const auto manifest = read_dataset_manifest(prefix);
     inputs.add(manifest ? &*manifest : nullptr);
@@ -228,6 +233,7 @@ MergedManifest merged_manifest(const PairMerge& pairs, const std::string& versio
                    {"vocabulary", to_json(vocabulary)},
                    {"parts", parts}};
   if (Json all = inputs.all(); !all.is_null()) manifest["inputs"] = std::move(all);
+  if (!drop_list_hash.empty()) manifest["drop_list_xxh3"] = drop_list_hash;
   // A sum over some of the parts would be taken for one over all.
   if (all_have_counts) manifest["input_counts"] = counts;
   manifest["dataset"] = {{"documents", pairs.num_documents()}, {"tokens", pairs.num_tokens()}};
@@ -273,7 +279,7 @@ std::string difference_from_merged(const std::filesystem::path& path, const std:
   }
   if (before.size() != after.size())
     return fmt::format("made of other parts (was {} of them, is {})", before.size(), after.size());
-  for (const char* name : {"vocabulary", "input_counts", "dataset"}) {
+  for (const char* name : {"drop_list_xxh3", "vocabulary", "input_counts", "dataset"}) {
     if (there.value(name, Json()) != wanted.value(name, Json()))
       return fmt::format("made when the parts were others ({})", name);
   }

@@ -20,13 +20,15 @@ struct MergedManifest {
   std::vector<std::string> notes;
 };
 
-// `version` and `options` are those of the program. The .bin of a part without .checksums is read
+// `version` and `options` are those of the program; `drop_list_hash` is that of the list of documents
+// that are left out, "" without one. The .bin of a part without .checksums is read
 // once; `check` is called often meanwhile, from any thread, and what it throws ends it. Throws
 // std::runtime_error if the manifests of two parts name different vocabularies, or if one cannot be
 // understood.
 MergedManifest merged_manifest(const PairMerge& pairs, const std::string& version,
                                const std::vector<std::pair<std::string, std::string>>& options,
-                               int num_threads, const std::function<void()>& check);
+                               const std::string& drop_list_hash, int num_threads,
+                               const std::function<void()>& check);
 
 // Compares the manifest at `path` with `manifest`. Returns "" if both name the same parts, even
 // with other options or by another version; else says how the dataset at `path` was made instead.

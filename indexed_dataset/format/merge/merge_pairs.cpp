@@ -7,6 +7,7 @@
 #include "indexed_dataset/base/process/parallel_for.h"
 #include "indexed_dataset/base/storage/file_io.h"
 #include "indexed_dataset/format/pair/shared_pair_writer.h"
+#include "indexed_dataset/format/sidecars/documents.h"
 
 namespace weft {
 namespace {
@@ -41,7 +42,24 @@ class Int64Writer {
 
 }  // namespace
 
-PairMerge::PairMerge(const std::vector<std::filesystem::path>& prefixes) {
+void PairMerge::drop(const std::vector<int64_t>& documents, Part& part) {
+  const DatasetReader& reader = part.reader;
+  const int64_t token_bytes = size_bytes(reader.token_type());
+  for (const int64_t document : documents) {
+    const auto [first, last] = Documents(reader).sequences(document);
+    part.documents.add(document, document + 1);
+    part.sequences.add(first, last);
+    if (first == last) continue;
+    const int64_t begin = reader.offset_bytes(first);
+    const int64_t end = reader.offset_bytes(last - 1) + reader.length(last - 1) * token_bytes;
+    if (begin < 0 || end < begin || end > std::ssize(reader.bin_bytes()))
+      throw_damaged(reader, "document " + std::to_string(document) + " is not within the .bin");
+    part.bin_bytes.add(begin, end);
+  }
+}
+
+PairMerge::PairMerge(const std::vector<std::filesystem::path>& prefixes,
+                     const std::vector<std::vector<int64_t>>& dropped) {
   bool any_with = false, any_without = false;
   for (const std::filesystem::path& prefix : prefixes) {
     DatasetReader reader(prefix);
@@ -56,7 +74,8 @@ PairMerge::PairMerge(const std::vector<std::filesystem::path>& prefixes) {
     const bool has_bounds = reader.num_documents() > 0 || reader.num_sequences() == 0;
     any_with |= reader.num_documents() > 0;
     any_without |= !has_bounds;
-    parts_.push_back({std::move(reader), has_bounds, 0, 0, 0, 0});
+    parts_.push_back({std::move(reader), has_bounds, 0, 0, 0, 0, {}, {}, {}});
+    if (!dropped.empty()) drop(dropped[parts_.size() - 1], parts_.back());
   }
   has_bounds_ = any_with || !any_without;
   for (Part& part : parts_) {
@@ -66,9 +85,10 @@ PairMerge::PairMerge(const std::vector<std::filesystem::path>& prefixes) {
     part.num_documents = part.has_bounds ? part.reader.num_documents()
                          : has_bounds_   ? part.reader.num_sequences()
                                          : 0;
-    num_sequences_ += part.reader.num_sequences();
+    if (has_bounds_) part.num_documents -= part.documents.count();
+    num_sequences_ += part.reader.num_sequences() - part.sequences.count();
     num_documents_ += part.num_documents;
-    bin_bytes_ += part.reader.num_tokens() * size_bytes(type_);
+    bin_bytes_ += part.num_tokens() * size_bytes(type_);
   }
 }
 
@@ -105,8 +125,13 @@ PairMerge::Written PairMerge::write(const std::filesystem::path& bin_path,
     const auto bytes = part.reader.bin_bytes().subspan(static_cast<size_t>(piece.offset_bytes),
                                                        static_cast<size_t>(piece.size_bytes));
     see(piece.part_idx, piece.offset_bytes, bytes);
-    piece.crc.add(bytes);
-    bin.write_at(bytes.data(), bytes.size(), part.bin_bytes_before + piece.offset_bytes);
+    const auto write = [&](int64_t begin, int64_t end, int64_t num_dropped) {
+      const auto kept = bytes.subspan(static_cast<size_t>(begin - piece.offset_bytes),
+                                      static_cast<size_t>(end - begin));
+      piece.crc.add(kept);
+      bin.write_at(kept.data(), kept.size(), part.bin_bytes_before + begin - num_dropped);
+    };
+    part.bin_bytes.for_each_kept(piece.offset_bytes, piece.offset_bytes + piece.size_bytes, write);
   });
   Written written;
   for (const Piece& piece : pieces) written.bin.append(piece.crc);
@@ -129,36 +154,50 @@ PairMerge::IndexPiece PairMerge::write_index_of(const Part& part, OutputFile& fi
   const int64_t num_sequences = reader.num_sequences();
   const int64_t lengths_at = kIndexHeaderBytes, offsets_at = lengths_at + 4 * num_sequences_,
                 bounds_at = offsets_at + 8 * num_sequences_;
-  const std::span lengths(reader.lengths().address(0), static_cast<size_t>(4 * num_sequences));
   IndexPiece piece;
-  piece.lengths.add(lengths);
-  file.write_at(lengths.data(), lengths.size(), lengths_at + 4 * part.sequences_before);
+  part.sequences.for_each_kept(0, num_sequences, [&](int64_t begin, int64_t end, int64_t dropped) {
+    const std::span lengths(reader.lengths().address(begin),
+                            static_cast<size_t>(4 * (end - begin)));
+    piece.lengths.add(lengths);
+    file.write_at(lengths.data(), lengths.size(),
+                  lengths_at + 4 * (part.sequences_before + begin - dropped));
+  });
 
-  Int64Writer offsets(file, offsets_at + 8 * part.sequences_before);
   int64_t offset_bytes = 0;
   for (int64_t i = 0; i < num_sequences; ++i) {
     // Together with the reader's check of the last one, this keeps the sum within the .bin.
     if (reader.length(i) < 0 || reader.offset_bytes(i) != offset_bytes)
       throw_damaged(reader, "length or offset of sequence " + std::to_string(i) +
                                 " does not fit the sequences before it");
-    offsets.add(part.bin_bytes_before + offset_bytes);
     offset_bytes += reader.length(i) * size_bytes(type_);
   }
+  Int64Writer offsets(file, offsets_at + 8 * part.sequences_before);
+  int64_t new_offset_bytes = part.bin_bytes_before;
+  part.sequences.for_each_kept(0, num_sequences, [&](int64_t begin, int64_t end, int64_t) {
+    for (int64_t i = begin; i < end; ++i) {
+      offsets.add(new_offset_bytes);
+      new_offset_bytes += reader.length(i) * size_bytes(type_);
+    }
+  });
   offsets.flush();
   piece.offsets = offsets.crc();
 
-  if (part.num_documents == 0) return piece;
-  // Bound k + 1 of the result ends document k.
-  Int64Writer bounds(file, bounds_at + 8 * (part.documents_before + 1));
-  for (int64_t i = 1, last = 0; i <= part.num_documents; ++i) {
-    const int64_t bound = part.has_bounds ? reader.document_bound(i) : i;
-    if (bound < last || bound > num_sequences ||
-        (i == part.num_documents && bound != num_sequences)) {
+  if (!has_bounds_) return piece;
+  const int64_t num_documents = part.num_documents + part.documents.count();
+  const auto bound_at = [&](int64_t i) { return part.has_bounds ? reader.document_bound(i) : i; };
+  for (int64_t i = 1, last = 0; i <= num_documents; ++i) {
+    const int64_t bound = bound_at(i);
+    if (bound < last || bound > num_sequences || (i == num_documents && bound != num_sequences)) {
       throw_damaged(reader, "document bound " + std::to_string(i) + " is " + std::to_string(bound));
     }
-    bounds.add(part.sequences_before + bound);
     last = bound;
   }
+  // Bound k + 1 of the result ends document k.
+  Int64Writer bounds(file, bounds_at + 8 * (part.documents_before + 1));
+  int64_t new_bound = part.sequences_before;
+  part.documents.for_each_kept(0, num_documents, [&](int64_t begin, int64_t end, int64_t) {
+    for (int64_t i = begin; i < end; ++i) bounds.add(new_bound += bound_at(i + 1) - bound_at(i));
+  });
   bounds.flush();
   piece.bounds = bounds.crc();
   return piece;

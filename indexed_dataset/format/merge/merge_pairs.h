@@ -16,6 +16,7 @@
 
 #include "indexed_dataset/base/storage/crc32.h"
 #include "indexed_dataset/base/storage/file_io.h"
+#include "indexed_dataset/format/merge/dropped_ranges.h"
 #include "indexed_dataset/format/pair/reader.h"
 
 namespace weft {
@@ -28,11 +29,19 @@ class PairMerge {
     int64_t num_documents;  // in the result
     // Counts of everything that stands before it in the result.
     int64_t sequences_before, documents_before, bin_bytes_before;
+    // What is left out of it. Where it has no bounds, each of its sequences is a document.
+    DroppedRanges documents, sequences, bin_bytes;
+
+    int64_t num_tokens() const {  // in the result
+      return reader.num_tokens() - bin_bytes.count() / size_bytes(reader.token_type());
+    }
   };
 
-  // Opens all parts, in this order. Throws as DatasetReader, and std::runtime_error if their token
-  // types differ.
-  explicit PairMerge(const std::vector<std::filesystem::path>& prefixes);
+  // Opens all parts, in this order. `dropped` has, if it is not empty, for each part the documents
+  // that are left out, in order. Throws as DatasetReader, and std::runtime_error if their token
+  // types differ, or if the index of a part with such documents is damaged.
+  explicit PairMerge(const std::vector<std::filesystem::path>& prefixes,
+                     const std::vector<std::vector<int64_t>>& dropped = {});
 
   const std::vector<Part>& parts() const { return parts_; }
   TokenType token_type() const { return type_; }
@@ -59,6 +68,8 @@ class PairMerge {
                 int num_threads, const SeePiece& see) const;
 
  private:
+  static void drop(const std::vector<int64_t>& documents, Part& part);
+
   struct IndexPiece {
     Crc32 lengths, offsets, bounds;
   };

@@ -52,7 +52,8 @@ std::optional<SourcesMerge> SourcesMerge::open(const PairMerge& pairs,
       notes.push_back(what + path + " is not there");
       return std::nullopt;
     }
-    const std::string lost = merge.add({std::move(*map), part.documents_before, {}});
+    const std::string lost =
+        merge.add({std::move(*map), part.documents_before, &part.documents, {}});
     if (lost.empty()) continue;
     notes.push_back(what + path + " counts the bytes of " + lost +
                     " from the begin of its part, and the part before it does not come before it");
@@ -64,6 +65,17 @@ std::optional<SourcesMerge> SourcesMerge::open(const PairMerge& pairs,
 
 int64_t SourcesMerge::size_bytes() const {
   return source_entry_at(num_documents_, has_origins_) + footer_bytes_;
+}
+
+SourceEntry SourcesMerge::OnePart::entry(int64_t document_idx) const {
+  SourceEntry entry = map.entry(document_idx);
+  const NewInput& input = new_inputs[entry.input_idx];
+  entry.input_idx = input.idx;
+  if (__builtin_add_overflow(entry.offset_bytes, input.shift_bytes, &entry.offset_bytes)) {
+    throw std::runtime_error(map.path().string() +
+                             ": a document beyond the end of all files: it is damaged");
+  }
+  return entry;
 }
 
 Crc32 SourcesMerge::write(const std::filesystem::path& path, int num_threads,
@@ -86,19 +98,15 @@ Crc32 SourcesMerge::write(const std::filesystem::path& path, int num_threads,
     auto& [part, first, count, crc] = pieces[static_cast<size_t>(i)];
     std::vector<std::byte> bytes;
     bytes.reserve(static_cast<size_t>(source_entry_bytes(has_origins_) * count));
-    for (int64_t k = first; k < first + count; ++k) {
-      SourceEntry entry = part->map.entry(k);
-      const NewInput& input = part->new_inputs[entry.input_idx];
-      entry.input_idx = input.idx;
-      if (__builtin_add_overflow(entry.offset_bytes, input.shift_bytes, &entry.offset_bytes)) {
-        throw std::runtime_error(part->map.path().string() +
-                                 ": a document beyond the end of all files: it is damaged");
-      }
-      append_source_entry(bytes, entry, has_origins_);
-    }
-    crc.add(bytes);
-    file.write_at(bytes.data(), bytes.size(),
-                  source_entry_at(part->documents_before + first, has_origins_));
+    const auto write_kept = [&, one = part, sum = &crc](int64_t begin, int64_t end,
+                                                        int64_t num_dropped) {
+      bytes.clear();
+      for (int64_t k = begin; k < end; ++k) append_source_entry(bytes, one->entry(k), has_origins_);
+      sum->add(bytes);
+      file.write_at(bytes.data(), bytes.size(),
+                    source_entry_at(one->documents_before + begin - num_dropped, has_origins_));
+    };
+    part->dropped->for_each_kept(first, first + count, write_kept);
   });
   file.close();
   seal_source_map(path, num_documents_, inputs_, input_parts_, has_origins_, locators_);
@@ -124,7 +132,7 @@ std::string SourcesMerge::add(OnePart one) {
     if (!shift_bytes) return input;
     one.new_inputs.push_back({place->second, *shift_bytes});
   }
-  num_documents_ += one.map.num_documents();
+  num_documents_ += one.map.num_documents() - one.dropped->count();
   has_origins_ |= one.map.has_origins();
   parts_.push_back(std::move(one));
   return "";

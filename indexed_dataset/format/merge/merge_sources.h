@@ -54,7 +54,11 @@ class SourcesMerge {
   struct OnePart {
     SourceMap map;
     int64_t documents_before;
+    const DroppedRanges* dropped;  // of its documents
     std::vector<NewInput> new_inputs;
+
+    // The entry of a document as the merged map has it.
+    SourceEntry entry(int64_t document_idx) const;
   };
 
   // Returns the name of an input whose entries have no place in the merged map; "" if there is

@@ -16,6 +16,7 @@
 #include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/storage/file_io.h"
 #include "indexed_dataset/base/storage/free_space.h"
+#include "indexed_dataset/format/merge/drop_list.h"
 #include "indexed_dataset/format/merge/merge_pairs.h"
 #include "indexed_dataset/format/sidecars/dataset_manifest.h"
 #include "indexed_dataset/format/sidecars/source_map.h"
@@ -169,6 +170,111 @@ TEST(Merge, OldFilesWithoutDocumentBounds) {
   merge(p, {a, b, a});
   write_documents(folder.path() / "all", {{1, 2}, {3}, {4}, {}, {5}, {1, 2}, {3}});
   EXPECT_EQ(with_suffix(p, ".idx"), with_suffix(folder.path() / "all", ".idx"));
+}
+
+// A list that leaves out every document of the parts with this number modulo 5, or all of part 1.
+void write_drop_list(const fs::path& path, const std::vector<fs::path>& parts) {
+  DropList list;
+  for (const fs::path& part : parts) {
+    const int64_t idx = std::ssize(list.datasets);
+    list.datasets.push_back(describe_for_drop_list(DatasetReader(part)));
+    for (int64_t i = idx == 0 ? 1 : 0; i < list.datasets.back().num_documents; ++i)
+      if (idx == 1 || i % 5 == 2 || i % 5 == 3) list.duplicates.push_back({{idx, i}, {0, 0}});
+  }
+  write_file_atomically(path, to_text(list));
+}
+
+TEST(Merge, LeavesOutTheDocumentsOfAList) {
+  const TemporaryFolder folder;
+  const fs::path p = folder.path() / "p";
+  std::vector<Document> kept;
+  std::vector<fs::path> parts;
+  std::vector<std::pair<std::string, int64_t>> kept_sources;  // name of the input, offset
+  for (const int count : {300, 20, 0, 77}) {
+    const auto documents = random_documents(static_cast<uint32_t>(count), count);
+    parts.push_back(folder.path() / ("part" + std::to_string(parts.size())));
+    write_documents(parts.back(), documents);
+    write_sources(parts.back(), count, 2, {"common", "of " + std::to_string(count)});
+    for (int i = 0; i < count; ++i) {
+      if (parts.size() == 2 || i % 5 == 2 || i % 5 == 3) continue;
+      kept.push_back(documents[static_cast<size_t>(i)]);
+      kept_sources.emplace_back(i % 2 == 0 ? "common" : "of " + std::to_string(count), 100 * i);
+    }
+  }
+  write_documents(folder.path() / "kept", kept);
+  MergeConfig config;
+  config.prefixes = parts;
+  config.output_prefix = p;
+  config.overwrite = true;
+  config.drop_list = folder.path() / "list";
+  write_drop_list(config.drop_list, parts);
+  for (const int threads : {1, 3}) {
+    config.num_threads = threads;
+    const MergeReport report = merge_datasets(config, [] {});
+    EXPECT_EQ(report.num_documents, std::ssize(kept));
+    EXPECT_EQ(report.num_dropped, 397 - std::ssize(kept));
+    for (const char* suffix : {".bin", ".idx"})
+      EXPECT_EQ(with_suffix(p, suffix), with_suffix(folder.path() / "kept", suffix));
+    const VerifyResult verified = verify_dataset_files(p, 0, 1);
+    EXPECT_THAT(verified.checksum_problems, IsEmpty());
+    EXPECT_THAT(verified.structure_problems, IsEmpty());
+    const SourceMap map(sources_path(p));
+    ASSERT_EQ(map.num_documents(), std::ssize(kept));
+    for (size_t i = 0; i < kept.size(); ++i) {
+      const SourceEntry entry = map.entry(static_cast<int64_t>(i));
+      EXPECT_EQ(map.inputs()[entry.input_idx], kept_sources[i].first) << i;
+      EXPECT_EQ(entry.offset_bytes, kept_sources[i].second) << i;
+    }
+  }
+  config.overwrite = false;
+  EXPECT_TRUE(merge_datasets(config, [] {}).was_there);
+  config.drop_list.clear();
+  EXPECT_THROW(merge_datasets(config, [] {}), UsageError);
+}
+
+TEST(Merge, LeavesOutSequencesOfOldFilesWithoutBounds) {
+  const TemporaryFolder folder;
+  const fs::path a = folder.path() / "a", b = folder.path() / "b", p = folder.path() / "p";
+  write_documents(a, {{1, 2}, {3}, {7}});
+  write_documents(b, {{4}, {}, {5}});
+  drop_bounds(a);
+  MergeConfig config;
+  config.output_prefix = p;
+  config.overwrite = true;
+  config.drop_list = folder.path() / "list";
+  config.prefixes = {b, a};
+  write_drop_list(config.drop_list, config.prefixes);  // the last one of b, all of a
+  merge_datasets(config, [] {});
+  write_documents(folder.path() / "kept", {{4}, {}});
+  EXPECT_EQ(with_suffix(p, ".idx"), with_suffix(folder.path() / "kept", ".idx"));
+  config.prefixes = {a};
+  write_drop_list(config.drop_list, config.prefixes);
+  merge_datasets(config, [] {});
+  EXPECT_EQ(with_suffix(p, ".idx").size(), 34u + 12 * 2 + 8);
+  EXPECT_THAT(verify_dataset(p), IsEmpty());
+}
+
+TEST(Merge, RefusesAListOfOtherDatasetsAndADamagedOne) {
+  const TemporaryFolder folder;
+  const fs::path a = folder.path() / "a", b = folder.path() / "b", list = folder.path() / "list";
+  write_documents(a, random_documents(1, 20));
+  write_documents(b, random_documents(2, 20));
+  write_drop_list(list, {a, b});
+  EXPECT_EQ(documents_to_drop(list, {a, b}).at(1).size(), 20U);
+  EXPECT_THROW(documents_to_drop(list, {b, a}), UsageError);
+  EXPECT_THROW(documents_to_drop(list, {a}), UsageError);
+  const std::string text = read_file(list);
+  for (size_t size = 0; size < text.size(); ++size) {
+    write_file_atomically(list, text.substr(0, size));
+    if (size + 1 == text.size()) continue;  // without its last line end it is whole
+    EXPECT_THROW(read_drop_list(list), std::runtime_error) << size;
+  }
+  for (const char* line :
+       {"duplicate 2 0 0 0", "duplicate 1 20 0 0", "duplicate 0 3 0 3", "duplicate 0 3 0 5",
+        "duplicate 0 -1 0 0", "duplicate 0 x 0 0", "what"}) {
+    write_file_atomically(list, text.substr(0, text.find("duplicate 0")) + line + "\nend 1\n");
+    EXPECT_THROW(read_drop_list(list), std::runtime_error) << line;
+  }
 }
 
 TEST(Merge, RefusesWhatDoesNotFit) {

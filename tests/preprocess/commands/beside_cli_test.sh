@@ -48,6 +48,68 @@ expect 137 '' env WEFT_IO_FAIL_AT=30:KILL "$data" merge a_text_document b_text_d
 expect 0 'wrote x.bin' "$data" merge a_text_document b_text_document --output-prefix x
 cmp x.bin whole.bin && cmp x.idx whole.idx && cmp x.checksums whole.checksums || fail "after a kill the same command gives other files"
 
+# --- duplicates over several datasets: the list, and the dataset without them, which is that of the lines without them
+make_corpus 40 | sed '3p; 9p' >d0.jsonl                               # within one
+{ sed -n '5p; 40p' d0.jsonl; make_corpus 70 | tail -n +41; echo '{"text": ""}'; echo '{"text": ""}'; } >d1.jsonl
+{ echo '{"text": "a"}'; cat d1.jsonl; echo '{"text": "a "}'; sed -n 1p d0.jsonl; } >d2.jsonl
+awk '/"text": ""/ || !seen[$0]++' d0.jsonl d1.jsonl d2.jsonl >once.jsonl
+eod=(--append-eod --append-eod '')
+for i in 0 1 2; do expect 0 '' "$data" preprocess ${eod[i]} --input d$i.jsonl --output-prefix d$i; done
+expect 0 '' "$data" preprocess --append-eod --input once.jsonl --output-prefix once
+ds=(d0_text_document d1_text_document d2_text_document)
+expect 0 'comparing 113 documents of 3 datasets: 1.81 kB of memory' "$data" report --duplicates dup.txt "${ds[@]}" --threads 1
+grep -q '^wrote dup.txt: 37 duplicates with .* tokens among 113 documents' out.log || fail "duplicates: $(cat out.log)"
+cp dup.txt dup1.txt
+expect 0 'wrote dup.txt' "$data" report --duplicates dup.txt "${ds[@]}" --threads 3
+cmp dup.txt dup1.txt || fail "the list depends on the number of threads"
+grep -q '^duplicate 0 3 0 2$' dup.txt && grep -q '^duplicate 1 0 0 5$' dup.txt && ! grep -q '^duplicate 2 0 ' dup.txt || fail "$(cat dup.txt)"
+expect 0 '76 documents' "$data" merge "${ds[@]}" --drop dup.txt --output-prefix dropped
+grep -q '(37 duplicates left out)' out.log || fail "merge does not say what it left out"
+expect 0 'sound; 76 documents' "$data" verify dropped
+expect 0 '76 documents' "$data" merge "${ds[@]}" --drop dup.txt --output-prefix dropped3 --threads 3
+for suffix in bin idx sources checksums; do cmp dropped.$suffix dropped3.$suffix || fail "dropped.$suffix depends on threads"; done
+python3 - "$data" <<'PYTHON' || fail "the dataset without duplicates"
+import json, subprocess, sys
+lines = open("once.jsonl", "rb").read().splitlines()
+at = {}  # file and byte of the first line of each text; empty documents stay, all of them
+wanted = []
+for name in ("d0.jsonl", "d1.jsonl", "d2.jsonl"):
+    offset = 0
+    for line in open(name, "rb"):
+        text = json.loads(line)["text"]
+        if text == "" or text not in at:
+            at[text] = True
+            wanted.append((name, offset, text))
+        offset += len(line)
+assert len(wanted) == len(lines) == 76, (len(wanted), len(lines))
+for i, (name, offset, text) in enumerate(wanted):
+    if i % 7 and i < 70: continue
+    shown = subprocess.run([sys.argv[1], "inspect", "document", "dropped", str(i)], capture_output=True, text=True).stdout
+    assert f"{name}, byte {offset}" in shown, (i, name, offset, shown)
+    assert text.strip() in shown, (i, text, shown)
+manifest = json.load(open("dropped.manifest.json"))
+assert manifest["dataset"]["documents"] == 76
+assert [part.get("dropped_documents", 0) for part in manifest["parts"]] == [2, 2, 33], manifest["parts"]
+assert sum(part["documents"] for part in manifest["parts"]) == 76
+assert sum(part["tokens"] for part in manifest["parts"]) == manifest["dataset"]["tokens"]
+PYTHON
+expect 0 'is there already' "$data" merge "${ds[@]}" --drop dup.txt --output-prefix dropped
+expect 2 '(drop_list_xxh3)' "$data" merge "${ds[@]}" --output-prefix dropped
+# All end alike: the bytes are those of the lines without duplicates.
+expect 0 '' "$data" preprocess --append-eod --overwrite --input d2.jsonl --output-prefix d2
+expect 2 'its dataset 3 was' "$data" merge "${ds[@]}" --drop dup.txt --output-prefix never
+expect 0 'wrote dup.txt' "$data" report --duplicates dup.txt "${ds[@]}"
+expect 0 '76 documents' "$data" merge "${ds[@]}" --drop dup.txt --output-prefix dropped --overwrite
+cmp dropped.bin once_text_document.bin && cmp dropped.idx once_text_document.idx || fail "merge --drop is not the dataset without duplicates"
+expect 2 'and 2 are merged' "$data" merge d0_text_document d1_text_document --drop dup.txt --output-prefix never
+expect 2 'its dataset 1 was' "$data" merge d1_text_document d0_text_document d2_text_document --drop dup.txt --output-prefix never
+head -n 5 dup.txt >cut.txt
+expect 3 'is cut off or damaged' "$data" merge "${ds[@]}" --drop cut.txt --output-prefix never
+expect 3 'is no list of duplicates' "$data" merge "${ds[@]}" --drop d0.jsonl --output-prefix never
+expect 2 'and is no list of duplicates' "$data" report --duplicates d0.jsonl "${ds[@]}"
+expect 2 'several are for --duplicates' "$data" report "${ds[@]}"
+expect 0 '0 duplicates' "$data" report --duplicates dup.txt once_text_document
+
 # --- verify: every bit, where there are checksums
 expect 0 'sound; 600 documents' "$data" verify whole --threads 2
 grep -q 'every block as its checksum' out.log || fail "verify does not say that it compared checksums"
