@@ -242,9 +242,10 @@ std::string bad_lines_and_inputs(const DataReport& report) {
     html += "<h2>Bad lines by reason</h2>\n" + table.html();
   }
   if (!report.left_out_by_reason.empty()) {
-    std::vector<Bar> bars;
-    for (const auto& [reason, count] : report.left_out_by_reason) bars.push_back({reason, count});
-    html += "<h2>Documents left out by --where</h2>\n" + bar_chart(bars);
+    HtmlTable table({{"", "comparison"}, {"n", "documents"}});
+    for (const auto& [reason, count] : report.left_out_by_reason)
+      table.add_row({escaped(reason), grouped(count)});
+    html += "<h2>Documents left out by --where</h2>\n" + table.html();
   }
   if (report.inputs.empty()) return html;
   HtmlTable table({{"t", "file"}, {"n", "documents"}, {"n", "tokens"}});
