@@ -6,11 +6,9 @@
 #include <charconv>
 #include <cstdlib>
 #include <numeric>
-#include <optional>
 
 #include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/terminal/terminal_text.h"
-#include "preprocess/documents/document_reader.h"
 #include "preprocess/documents/key_path.h"
 
 namespace weft {
@@ -179,7 +177,12 @@ bool compare(const T& value, Operator op, const T& with) {
   return false;
 }
 
-// Nothing if the comparison holds.
+int64_t total_of(const LeftOutCounts::Counts& counts) {
+  return counts.num_by_value + counts.num_without_key + counts.num_of_other_kind;
+}
+
+}  // namespace
+
 std::optional<LeftOutBecause> why_left_out(const Comparison& comparison,
                                            const DocumentValue& value) {
   if (value.kind == Kind::kMissing) return LeftOutBecause::kNoKey;
@@ -192,12 +195,6 @@ std::optional<LeftOutBecause> why_left_out(const Comparison& comparison,
                            : compare(value.number, comparison.op, comparison.number);
   return is_true ? std::nullopt : std::optional(LeftOutBecause::kValue);
 }
-
-int64_t total_of(const LeftOutCounts::Counts& counts) {
-  return counts.num_by_value + counts.num_without_key + counts.num_of_other_kind;
-}
-
-}  // namespace
 
 long double number_from(std::string_view text) {
   const char* const end = text.data() + text.size();
@@ -269,16 +266,6 @@ std::string LeftOutCounts::summary(const Condition& condition) const {
   for (const auto& [reason, count] : reasons(condition))
     text += fmt::format("{}{}: {}", text.empty() ? " (" : "; ", reason, count);
   return "left out by --where: " + counted(total(), "document") + text + (text.empty() ? "" : ")");
-}
-
-bool holds(const Condition& condition, DocumentReader& document, LeftOutCounts& left_out) {
-  for (size_t i = 0; i < condition.size(); ++i) {
-    const auto because = why_left_out(condition[i], document.value(i));
-    if (!because) continue;
-    left_out.add(i, *because);
-    return false;
-  }
-  return true;
 }
 
 }  // namespace weft

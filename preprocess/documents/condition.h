@@ -10,14 +10,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 namespace weft {
-
-class DocumentReader;
 
 // The value under a key of a document.
 struct DocumentValue {
@@ -53,6 +52,10 @@ std::vector<std::string> keys_of(const Condition& condition);
 // Why a document is left out: by the first comparison that does not hold for it.
 enum class LeftOutBecause : uint8_t { kValue, kNoKey, kOtherKind };
 
+// Nothing if the comparison holds for this value.
+std::optional<LeftOutBecause> why_left_out(const Comparison& comparison,
+                                           const DocumentValue& value);
+
 // Documents that a condition leaves out.
 struct LeftOutCounts {
   struct Counts {
@@ -68,9 +71,5 @@ struct LeftOutCounts {
   // "left out by --where: 7 documents (language == 'en': 5; score > 1, without the key: 2)"
   std::string summary(const Condition& condition) const;
 };
-
-// True if the condition holds for the reader's current document; else it is counted. The reader's
-// value(i) must be that under the key of comparison i.
-bool holds(const Condition& condition, DocumentReader& document, LeftOutCounts& left_out);
 
 }  // namespace weft

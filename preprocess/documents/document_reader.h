@@ -42,4 +42,16 @@ class DocumentReader {
   virtual BadLine describe(LineOutcome outcome) const = 0;
 };
 
+// True if the condition holds for the reader's current document; else it is counted. The reader's
+// value(i) must be that under the key of comparison i.
+inline bool holds(const Condition& condition, DocumentReader& document, LeftOutCounts& left_out) {
+  for (size_t i = 0; i < condition.size(); ++i) {
+    const auto because = why_left_out(condition[i], document.value(i));
+    if (!because) continue;
+    left_out.add(i, *because);
+    return false;
+  }
+  return true;
+}
+
 }  // namespace weft
