@@ -301,8 +301,26 @@ if command -v jq >/dev/null; then
   expect 0 'wrote x_text_document.bin and .idx: 2 documents' "$data" preprocess --input fixed --output-prefix x --overwrite
   printf '{\n"text": "a"\n}\n{\n"text": "b"\n}\n' >corpus && jq -c . corpus >fixed
   expect 0 '.idx: 2 documents' "$data" preprocess --input fixed --output-prefix x --overwrite
+  # The command is taken out of the message as it stands there.
+  for kind in messages:content conversations:value; do
+    printf '{"%s":[{"role":"user","%s":"a \\"b\\""},{"role":"x","%s":"c"}]}\n' "${kind%:*}" "${kind#*:}" "${kind#*:}" >corpus
+    expect 3 'this looks like chat data' "$data" preprocess --input corpus --output-prefix x --overwrite
+    eval "$(grep -o 'jq -c .* FILE makes' out.log | sed 's/FILE makes$/corpus/')" >fixed
+    [ "$(cat fixed)" = '{"text":"a \"b\"\n\nc"}' ] || fail "chat data become $(cat fixed)"
+  done
+  { printf 'WARC/1.0\r\nWARC-Type: warcinfo\r\n\r\nx: y\r\n\r\n'
+    for text in 'a b' 'c'; do printf 'WARC/1.0\r\nWARC-Type: conversion\r\nContent-Length: 3\r\n\r\n%s\n\r\n\r\n' "$text"; done; } | gzip >corpus
+  expect 3 'this is a WARC file' "$data" preprocess --input corpus --output-prefix x --overwrite
+  eval "$(grep -o 'zcat -f FILE.*' out.log | sed 's/FILE/corpus/')" >fixed
+  [ "$(cat fixed)" = $'{"text":"a b\\n"}\n{"text":"c\\n"}' ] || fail "a WET file becomes $(cat fixed)"
   printf 'some\ntext\n' >corpus && jq -Rsc '{text: .}' corpus >fixed
   expect 0 '.idx: 1 documents' "$data" preprocess --input fixed --output-prefix x --overwrite
+fi
+if command -v sqlite3 >/dev/null; then
+  printf 'id,text\n1,"a, ""b"""\n2,c\n' >corpus
+  expect 3 'this looks like CSV' "$data" preprocess --input corpus --output-prefix x --overwrite
+  eval "$(grep -o 'sqlite3 .* makes' out.log | sed 's/FILE/corpus/; s/ makes$//')" >fixed
+  [ "$(cat fixed)" = $'{"text":"a, \\"b\\""}\n{"text":"c"}' ] || fail "CSV becomes $(cat fixed)"
 fi
 printf '{"text":"a"},\n{"text":"b"}\n' >corpus && sed 's/,[[:space:]]*$//' corpus >fixed
 expect 0 '.idx: 2 documents' "$data" preprocess --input fixed --output-prefix x --overwrite
