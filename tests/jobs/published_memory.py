@@ -44,7 +44,7 @@ def plan(weft_train, row):
     tp, pp, dp = (int(row[name]) for name in ("tp", "pp", "dp"))
     batch = dp * int(row["mbs"]) * 2 * pp  # more micro-batches in a step change no memory
     command = [
-        weft_train, "--dry-run", "--device-profile", "h200", "--world-size", tp * pp * dp,
+        weft_train, "--dry-run", "--verbose", "--device-profile", "h200", "--world-size", tp * pp * dp,
         "--num-layers", row["layers"], "--hidden-size", row["hidden"],
         "--num-attention-heads", row["heads"], "--seq-length", row["seq"],
         "--max-position-embeddings", row["seq"], "--micro-batch-size", row["mbs"], "--global-batch-size", batch,

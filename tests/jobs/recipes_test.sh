@@ -4,7 +4,7 @@ set -euo pipefail
 cd "${WEFT_SOURCE_DIR:?}"
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 fail() { echo "FAILED: $*" >&2; exit 1; }
-plan() { env WEFT_BIN="${WEFT_BIN_DIR:?}" DATA_PATH="$work" PLAN="$1" "${@:2}" bash jobs/2.distributed-training.sbatch >"$work/out" 2>&1; }
+plan() { env WEFT_BIN="${WEFT_BIN_DIR:?}" DATA_PATH="$work" PLAN="$1" EXTRA_ARGS=--verbose "${@:2}" bash jobs/2.distributed-training.sbatch >"$work/out" 2>&1; }
 num=0
 for recipe in jobs/recipes/*.env; do
   name=$(basename "$recipe" .env)
@@ -13,6 +13,7 @@ for recipe in jobs/recipes/*.env; do
   for device in a100-80gb h100; do
     plan "$device" RECIPE="$recipe" || { cat "$work/out" >&2; fail "$name does not fit into $device"; }
   done
+  head -n 1 "$work/out" | grep -qE "^fits: [0-9.]+ [MBT] parameters on $gpus x NVIDIA H100 \(.*\): needs .* days at " || fail "the plan of $name begins without a verdict"
   grep -q "^using world size: $gpus," "$work/out" || fail "$name is not planned for $gpus GPUs"
   for pattern in 'device total' 'global batch size  learning rate' 'model FLOPs: ' "$gpus devices of 100 TFLOP"; do
     grep -q -- "$pattern" "$work/out" || fail "the plan of $name does not say: $pattern"
@@ -47,7 +48,7 @@ for size in 7.5b 30b:224 76b:320 104b:145 104b:512; do
 done
 
 # The environment is stronger than the recipe, and what does not fit says so.
-plan h100 RECIPE=jobs/recipes/megatron-7.5b.env GPUS=16 EXTRA_ARGS="--log-interval 7" || { cat "$work/out" >&2; fail "16 GPUs"; }
+plan h100 RECIPE=jobs/recipes/megatron-7.5b.env GPUS=16 EXTRA_ARGS="--verbose --log-interval 7" || { cat "$work/out" >&2; fail "16 GPUs"; }
 grep -q '^using world size: 16, data-parallel-size: 4, tensor-model-parallel size: 4' "$work/out" || fail "GPUS=16 was not heard"
 status=0; plan h100 RECIPE=jobs/recipes/megatron-18.4b.env TENSOR_PARALLEL=1 GPUS=8 || status=$?
 [ "$status" = 9 ] && grep -q 'GiB on NVIDIA H100, which has' "$work/out" || { cat "$work/out" >&2; fail "18.4 B on single GPUs: $status"; }

@@ -360,7 +360,8 @@ void visit_options(C& c, Visitor& v) {
     "do not keep the loss of every sample, which weft-data inspect spikes reads");
   v("dry-run", c.dry_run, kNothing, "print what the run would be, allocate nothing, exit");
   v("verbose", c.verbose, kNothing,
-    "print all arguments: a terminal and --dry-run show those that are not the defaults");
+    "print all arguments where a terminal shows those that are not the defaults; with --dry-run the "
+    "whole plan");
 
   v.group("Profiling");
   v("profile-steps", c.profile_steps, kNothing,

@@ -18,6 +18,7 @@
 #include "trainer/plan/limits.h"
 #include "trainer/plan/memory_advice.h"
 #include "trainer/plan/train_setup.h"
+#include "trainer/problems/problems.h"
 
 namespace weft {
 
@@ -264,16 +265,25 @@ void dry_run(const Config& config, const std::vector<std::string>& notes, int64_
                                         });
   const MemoryPlan& plan = largest->plan();
   const int64_t nccl_bytes = device.nccl_bytes(config, topology);
+  const PlannedData data(config, schedule);
   std::string text =
-      verdict_line(config, shape, topology, schedule, device, plan.device_bytes() + nccl_bytes) +
-      start_banner(config, notes, schedule, vocabulary, /*with_arguments=*/config.verbose);
+      verdict_line(config, shape, topology, schedule, device, plan.device_bytes() + nccl_bytes);
+  if (config.verbose) {
+    text += start_banner(config, notes, schedule, vocabulary);
+  } else {
+    for (const std::string& warning : warnings_of(config)) text += "WARNING: " + warning + "\n";
+  }
   if (!doubt.empty()) text += "WARNING: " + doubt + "\n";
-  text += fmt::format("> device: {}\n", device.description);
+  if (config.verbose) text += fmt::format("> device: {}\n", device.description);
   if (device.is_gpu()) text += slow_attention_line(shape, topology);
-  text += stage_lines(config, topology) + num_parameters_lines(shape, topology);
+  if (config.verbose) {
+    text += stage_lines(config, topology) + num_parameters_lines(shape, topology);
+    if (topology.pp_size > 1) {
+      text += stage_table(stages, topology) + bubble_line(config, schedule, topology) +
+              exchange_line(config, shape, topology);
+    }
+  }
   if (topology.pp_size > 1) {
-    text += stage_table(stages, topology) + bubble_line(config, schedule, topology) +
-            exchange_line(config, shape, topology);
     text += fmt::format(" > stage {}, which plans the most:\n", largest - stages.begin());
   } else if (config.world_size > 1) {
     text += fmt::format(" > each of {} ranks plans the same memory:\n", config.world_size);
@@ -283,10 +293,10 @@ void dry_run(const Config& config, const std::vector<std::string>& notes, int64_
     text += fmt::format(" > NCCL: about {} MiB more on each device, {} for each of {} groups\n",
                         nccl_bytes >> 20, kNcclGroupBytes >> 20, num_groups_of_several(topology));
   }
-
-  text += schedule_table(config, schedule) + flops_line(config, shape, schedule);
-  const PlannedData data(config, schedule);
-  text += data.text;
+  text += config.verbose
+              ? schedule_table(config, schedule) + flops_line(config, shape, schedule) + data.text
+              : " > with --verbose: all arguments, stages, parameters of each rank, "
+                "schedules, FLOPs, sizes of the sets\n";
   std::fputs(text.c_str(), out);
   std::fflush(out);
   const std::optional<int64_t> share = device.share_of_host(ranks_on_host);

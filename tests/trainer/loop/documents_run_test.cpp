@@ -67,9 +67,9 @@ TEST_F(Documents, AChangedFlagIsToldOnResume) {
 }
 
 TEST_F(Documents, TheDryRunPlansTheirBounds) {
-  ASSERT_EQ(run(arguments("run", 12, with(kBoth, {"--dry-run"}))), 0) << output();
+  ASSERT_EQ(run(arguments("run", 12, with(kBoth, {"--dry-run", "--verbose"}))), 0) << output();
   EXPECT_THAT(output(), HasSubstr("document bounds"));
-  ASSERT_EQ(run(arguments("run", 12, {"--dry-run"})), 0) << output();
+  ASSERT_EQ(run(arguments("run", 12, {"--dry-run", "--verbose"})), 0) << output();
   EXPECT_THAT(output(), testing::Not(HasSubstr("document bounds")));
 }
 

@@ -136,7 +136,7 @@ TEST_F(Training, WithAnFp32ResidualStreamGoesOnExactlyAndTellsWhereItBegins) {
 
 // The plan of an exchange between stages counts the type of the stream.
 TEST_F(Training, AnFp32ResidualStreamIsTwiceAsLargeBetweenStages) {
-  Arguments planned = {"--dry-run", "--pipeline-model-parallel-size", "2", "--bf16"};
+  Arguments planned = {"--dry-run", "--verbose", "--pipeline-model-parallel-size", "2", "--bf16"};
   const Arguments large = {"--hidden-size", "512", "--num-attention-heads", "8"};
   ASSERT_EQ(run(arguments("plan", 30, planned + large)), 0) << output();
   EXPECT_THAT(output(), HasSubstr("sends 0.03 MiB of a micro-batch to the next stage"));

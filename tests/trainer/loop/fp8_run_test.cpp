@@ -87,7 +87,7 @@ TEST_F(Fp8Training, LogsHowFarItsProductsAreOff) {
 }
 
 TEST_F(Fp8Training, IsPlannedWithItsCopiesOfTheWeightsAndProfiled) {
-  ASSERT_EQ(run(arguments("plan", 30, with(kFp8, {"--dry-run"}))), 0) << output();
+  ASSERT_EQ(run(arguments("plan", 30, with(kFp8, {"--dry-run", "--verbose"}))), 0) << output();
   const std::string plan = output();
   EXPECT_THAT(plan, HasSubstr("  fp8_format"));
   const Arguments a100 = {"--dry-run", "--device-profile", "a100-80gb", "--kv-channels", "64"};

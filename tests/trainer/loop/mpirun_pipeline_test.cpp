@@ -151,7 +151,7 @@ TEST_F(Stages, ThatCannotBeAreRefusedAndPlansShowThem) {
   EXPECT_EQ(count(output(), "--num-layers 4 is not a multiple of --pipeline-model-parallel-size 3"),
             1U)
       << output();
-  EXPECT_EQ(run(model("usage", with(kPp4, {"--dry-run", "--pp-partition-method",
+  EXPECT_EQ(run(model("usage", with(kPp4, {"--dry-run", "--verbose", "--pp-partition-method",
                                            "type:transformer|embedding"}))),
             0)
       << output();
@@ -160,21 +160,26 @@ TEST_F(Stages, ThatCannotBeAreRefusedAndPlansShowThem) {
                                   "    stage   parameters"));
   EXPECT_THAT(output(), HasSubstr("pipeline bubble: 33.3 % of a step with 6 micro-batches"));
   EXPECT_THAT(output(), HasSubstr("which plans the most:\nmemory plan (MiB)"));
-  const Arguments shared = with(kPp2, {"--dry-run", "--tensor-model-parallel-size", "2"});
+  const Arguments shared =
+      with(kPp2, {"--dry-run", "--verbose", "--tensor-model-parallel-size", "2"});
   EXPECT_EQ(run(model("usage", shared)), 0) << output();
   EXPECT_THAT(output(), HasSubstr("MiB of a micro-batch to the next stage, and receives as much "
                                   "back: one of 2 parts, which tensor-parallel ranks gather\n"));
   EXPECT_EQ(run(model("usage", with(shared, {"--no-scatter-gather-tensors-in-pipeline"}))), 0);
   EXPECT_THAT(output(), HasSubstr("and receives as much back\n"));
-  EXPECT_EQ(
-      run(model("usage", with(kPp2, {"--dry-run", "--num-virtual-stages-per-pipeline-rank", "2"}))),
-      0)
+  EXPECT_EQ(run(model("usage", with(kPp2, {"--dry-run", "--verbose",
+                                           "--num-virtual-stages-per-pipeline-rank", "2"}))),
+            0)
       << output();
   EXPECT_THAT(output(), HasSubstr("stage=3 layers=1 (layer 3, head) on pipeline rank 1\n"));
   EXPECT_THAT(output(), HasSubstr("pipeline bubble: 7.7 % of a step with 6 micro-batches, the last "
                                   "size, and 2 virtual stages on each rank\n"));
-  const Arguments groups = {"--dry-run", "--num-virtual-stages-per-pipeline-rank", "2",
-                            "--microbatch-group-size-per-virtual-pipeline-stage", "4"};
+  const Arguments groups = {"--dry-run",
+                            "--verbose",
+                            "--num-virtual-stages-per-pipeline-rank",
+                            "2",
+                            "--microbatch-group-size-per-virtual-pipeline-stage",
+                            "4"};
   Arguments uneven = model("usage", with(kPp2, groups));
   *(std::find(uneven.begin(), uneven.end(), "--rampup-batch-size") + 1) = std::string("8");
   EXPECT_EQ(run(uneven), 0) << output();

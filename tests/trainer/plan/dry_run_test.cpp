@@ -10,17 +10,38 @@ using testing::HasSubstr;
 using testing::Not;
 
 TEST_F(Training, DryRunSaysEverythingAndDoesNothing) {
-  ASSERT_EQ(run(arguments("run", 30, {"--dry-run"})), 0) << output();
+  ASSERT_EQ(run(arguments("run", 30, {"--dry-run", "--verbose"})), 0) << output();
   for (const char* text :
        {"memory plan", "number of parameters on", "learning rate", "    train:      240",
         "    validation: 32", "    test:       8", "300 documents"}) {
     EXPECT_THAT(output(), HasSubstr(text));
   }
   EXPECT_THAT(output(), Not(HasSubstr("times as many")));
-  ASSERT_EQ(run(arguments("run", 3000, {"--dry-run"})), 0) << output();
+  ASSERT_EQ(run(arguments("run", 3000, {"--dry-run", "--verbose"})), 0) << output();
   EXPECT_THAT(output(), HasSubstr(" tokens; training takes 1")) << "some 384,000 of 28,000 tokens";
   EXPECT_THAT(output(), HasSubstr(" times as many\n"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
+}
+
+// The answer comes first, and nothing hides it: what most do not ask for is for --verbose.
+TEST_F(Training, DryRunBeginsWithItsVerdictAndShowsOneTable) {
+  const Arguments planned = {"--dry-run", "--device-profile",
+                             "h100",      "--kv-channels",
+                             "64",        "--pipeline-model-parallel-size",
+                             "2"};
+  ASSERT_EQ(run(arguments("run", 30, planned)), 0) << output();
+  EXPECT_THAT(output(),
+              testing::ContainsRegex(
+                  "^fits: [0-9.]+ K parameters on 2 x NVIDIA H100 \\(TP 1, PP 2, DP 1\\): "
+                  "needs [0-9.]+ of 78.66 GiB, bubble [0-9.]+ %, 30 iterations of "));
+  EXPECT_THAT(output(), HasSubstr(" > stage 0, which plans the most:\nmemory plan (MiB)\n"));
+  for (const char* text : {"learning rate", "number of parameters on", "model FLOPs",
+                           "stage=", "hidden_size", "training:"}) {
+    EXPECT_THAT(output(), Not(HasSubstr(text)));
+  }
+  EXPECT_LT(std::ranges::count(output(), '\n'), 20) << output();
+  ASSERT_EQ(run(with(arguments("run", 30, {"--dry-run"}), {"--split", "98,2,0"})), 0) << output();
+  EXPECT_THAT(output(), HasSubstr("\nWARNING: --split 98,2,0 gives the test set 0 %"));
 }
 
 TEST_F(Training, DryRunPlansTheSlotsThatTheLoadersTake) {
@@ -35,7 +56,7 @@ TEST_F(Training, DryRunPlansTheSlotsThatTheLoadersTake) {
         Arguments{"--eval-iters", "0"}, Arguments{"--dataloader-inter-document-masking"}}) {
     more.insert(more.end(), longer.begin(), longer.end());
     Arguments planned = more;
-    planned.push_back("--dry-run");
+    planned.insert(planned.end(), {"--dry-run", "--verbose"});
     ASSERT_EQ(run(arguments("run", 4, planned)), 0) << output();
     const std::string plan = line();
     EXPECT_THAT(plan, testing::HasSubstr("MiB of pinned host memory (train "));
@@ -46,7 +67,8 @@ TEST_F(Training, DryRunPlansTheSlotsThatTheLoadersTake) {
 }
 
 TEST_F(Training, DryRunPlansForAGpuThatIsNotHere) {
-  const Arguments planned = {"--dry-run", "--device-profile", "h200", "--kv-channels", "64"};
+  const Arguments planned = {"--dry-run", "--verbose",     "--device-profile",
+                             "h200",      "--kv-channels", "64"};
   ASSERT_EQ(run(arguments("run", 30, planned)), 0) << output();
   EXPECT_THAT(output(), HasSubstr("> device: NVIDIA H200 (139.81 GiB; --device-profile h200)"));
   EXPECT_THAT(output(),
@@ -99,7 +121,7 @@ TEST_F(Training, DryRunPlansForRanksAndDataThatAreNotHere) {
   Arguments planned = words(
       "--num-layers 2 --hidden-size 64 --num-attention-heads 2 --kv-channels 64 "
       "--seq-length 16 --max-position-embeddings 16 --micro-batch-size 2 "
-      "--global-batch-size 48 --train-iters 10 --lr 1e-3 --dry-run --device-profile "
+      "--global-batch-size 48 --train-iters 10 --lr 1e-3 --dry-run --verbose --device-profile "
       "h100 --tensor-model-parallel-size 2 --vocab-size 100 --eod-mask-loss "
       "--world-size 12");
   ASSERT_EQ(run(planned), 0) << output();
