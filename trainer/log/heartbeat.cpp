@@ -56,7 +56,8 @@ void Heartbeat::watch() {
     told_of = iteration;
     if (iteration == 0 || now - told_at_ms < options_.silence.count()) continue;
     told_at_ms = now;
-    std::fputs(fmt::format("iteration {} is running for {:.0f} s\n", iteration, (now - begun) / 1e3)
+    std::fputs(fmt::format("iteration {} is running for {:.0f} s{}\n", iteration,
+                           (now - begun) / 1e3, options_.where())
                    .c_str(),
                options_.out);
     std::fflush(options_.out);

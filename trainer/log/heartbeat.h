@@ -7,7 +7,9 @@
 #include <condition_variable>
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <mutex>
+#include <string>
 #include <thread>
 
 namespace weft {
@@ -18,6 +20,8 @@ class Heartbeat {
     std::FILE* out = stdout;
     bool saves = false;  // the run has a --save folder
     std::chrono::milliseconds silence{60'000};
+    // Says where in the iteration the run is, from the thread: ", micro-batch 2 of 4".
+    std::function<std::string()> where = [] { return std::string(); };
   };
   // Starts a thread that prints whole lines. Throws LimitExceeded if there can be no more threads.
   explicit Heartbeat(const Options& options);

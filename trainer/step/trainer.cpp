@@ -237,12 +237,16 @@ void Trainer::run_micro_batches(const GlobalBatch& batch, bool training, bool ti
                : pipeline_order_of_evaluation(layout.pp_rank, pipeline_, num);
   for (const PipelineWork& work : order) {
     using Kind = PipelineWork::Kind;
+    if (work.kind == Kind::kForward && backend_.kind() == DeviceKind::kCpu)
+      micro_batches_begun_ = MicroBatchCount{static_cast<int32_t>(work.item.micro_batch + 1),
+                                             static_cast<int32_t>(num)};
     if (work.kind == Kind::kExchange)
       exchange_between_stages(work, groups_, model_, options_.scatters_between_stages);
     if (work.kind == Kind::kForward) forward(batch, work.item, training, timed);
     if (work.kind == Kind::kBackward) backward(batch, work.item);
     if (timed) results_.work_done(work.kind);
   }
+  micro_batches_begun_ = MicroBatchCount{};
   if (training) reducer_.finish();
   share_losses(keeps_samples);
   // The sums over stages wait for the stage that ends last.

@@ -6,9 +6,11 @@
 //   trainer.step(batch, {.learning_rate = lr});
 //   const StepResult result = trainer.result();    // the step's only wait
 //
-// A trainer is not thread-safe: the thread that drives the backend drives it.
+// A trainer is not thread-safe, but for micro_batches_begun(): the thread that drives the backend
+// drives it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -107,6 +109,13 @@ class Trainer {
   // Waits for the oldest unread step() or evaluate() and returns its result.
   StepResult result();
 
+  // The micro-batch whose forward pass has begun last, counted from 1, and how many the step has.
+  // It is {0, 0} between steps, and on a GPU, which gets all of a step at once.
+  struct MicroBatchCount {
+    int32_t begun = 0, of = 0;
+  };
+  MicroBatchCount micro_batches_begun() const { return micro_batches_begun_; }  // thread-safe
+
   // Computes the gradients of a global batch without an update, waits, and returns its loss (for
   // tests and diagnosis). Dropout is that of the next step; the gradients are those of the loss
   // times its factor. With a sharded optimizer only the
@@ -169,6 +178,7 @@ class Trainer {
   const StepJudge judge_;
   ScalarState scalars_;
   std::optional<double> num_loss_tokens_;  // of the step that is being enqueued (StepOptions)
+  std::atomic<MicroBatchCount> micro_batches_begun_{};
   std::optional<EventId> state_is_read_until_;
   EventId settled_ = 0;
 };

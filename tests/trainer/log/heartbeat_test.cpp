@@ -19,13 +19,18 @@ TEST(Heartbeat, AStepThatLastsSaysSoAgainAndAgain) {
     return text;
   };
   {
-    Heartbeat heartbeat({.out = out.get(), .silence = std::chrono::milliseconds(1)});
+    Heartbeat heartbeat({.out = out.get(), .silence = std::chrono::milliseconds(1), .where = [] {
+                           return std::string(", micro-batch 2 of 4");
+                         }});
     heartbeat.iteration_begins(7);
     while (printed().find('\n', printed().find('\n') + 1) == std::string::npos) usleep(1000);
     heartbeat.iteration_begins(8);
     while (printed().find("iteration 8 is") == std::string::npos) usleep(1000);
   }
-  EXPECT_EQ(printed().rfind("iteration 7 is running for 0 s\niteration 7 is running for ", 0), 0U)
+  EXPECT_EQ(
+      printed().rfind(
+          "iteration 7 is running for 0 s, micro-batch 2 of 4\niteration 7 is running for ", 0),
+      0U)
       << printed();
 }
 

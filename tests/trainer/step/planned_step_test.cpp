@@ -46,6 +46,36 @@ std::vector<Op> all_of(const PlannedStep& planned) {
   return found;
 }
 
+// Notes the micro-batch that the trainer says it is in, whenever a loss is computed.
+class WatchingBackend final : public OperationVisitor<WatchingBackend, ForwardingBackend> {
+ public:
+  using OperationVisitor::OperationVisitor;
+  const Trainer* trainer = nullptr;
+  std::vector<std::string> seen;
+
+  template <typename Op>
+  void visit(const Op& op) {
+    const auto [begun, of] =
+        trainer != nullptr ? trainer->micro_batches_begun() : Trainer::MicroBatchCount{};
+    const std::string text = std::to_string(begun) + " of " + std::to_string(of);
+    if (seen.empty() || seen.back() != text) seen.push_back(text);
+    inner().run(op);
+  }
+};
+
+TEST(Trainer, TellsTheMicroBatchThatItComputes) {
+  const TrainerOptions options = small_options();
+  WatchingBackend backend(create_cpu_backend(1));
+  Trainer trainer(backend, options);
+  trainer.allocate();
+  trainer.initialize_parameters();
+  HostBatch batch(options.shape, 3 * options.shape.micro_batch_size);
+  backend.trainer = &trainer;
+  backend.seen.clear();
+  trainer.step(batch.view(), {.learning_rate = 1e-3});
+  EXPECT_EQ(backend.seen, (std::vector<std::string>{"1 of 3", "2 of 3", "3 of 3", "0 of 0"}));
+}
+
 struct Variant {
   const char* name;
   std::function<void(TrainerOptions&)> change;
