@@ -14,6 +14,7 @@
 #include "trainer/command_line/option_text.h"
 #include "trainer/log/banner.h"
 #include "trainer/log/log_lines.h"
+#include "trainer/log/run_starts.h"
 #include "trainer/loop/run.h"
 #include "trainer/plan/limits.h"
 #include "trainer/profile/profiling_backend.h"
@@ -150,6 +151,11 @@ Run start_run(const RunStart& start, const std::vector<std::string>& notes) {
   if (!config.run_folder().empty()) start.ranks.set_failure_folder(config.run_folder());
   check_ranks_agree(start.ranks, facts_of(config, inputs));
   const std::optional<CheckpointChoice> checkpoint = choose_checkpoint_of_all_ranks(start);
+  if (start.is_first_rank() && !config.run_folder().empty() && !config.skip_train) {
+    start.print(begin_start(config.run_folder(),
+                            loads_from_its_save_folder(config) && !config.finetune,
+                            checkpoint ? checkpoint->iteration : 0));
+  }
   const DeviceChoice choice = choose_device(config.device);
   // A terminal shows what is worth reading; a log is searched for the rest.
   const bool shows_all = config.verbose || isatty(fileno(start.out)) == 0;

@@ -7,6 +7,7 @@
 
 #include "indexed_dataset/base/process/stop_signal.h"
 #include "trainer/log/log_lines.h"
+#include "trainer/log/run_starts.h"
 
 namespace weft {
 
@@ -39,6 +40,8 @@ ExitCode TrainLoop::run() {
   try {
     const ExitCode code = train_and_finish();
     saving_.finish();
+    if (run_.start.is_first_rank() && !config_.run_folder().empty() && !config_.skip_train)
+      end_start(config_.run_folder(), static_cast<int>(code), end_);
     return code;
   } catch (...) {
     // The state that is being saved is sound. Several ranks cannot go on together.
@@ -64,8 +67,13 @@ ExitCode TrainLoop::train() {
   }
   DataLoader* const loader = run_.data->train_loader.get();
   StepProfiler* const profiler = run_.profile.profiler.get();
-  if (run_.start.is_first_rank())
-    heartbeat_.emplace(Heartbeat::Options{.out = run_.start.out, .saves = !config_.save.empty()});
+  if (run_.start.is_first_rank()) {
+    heartbeat_.emplace(Heartbeat::Options{
+        .out = run_.start.out, .saves = !config_.save.empty(), .where = [this] {
+          const auto [begun, of] = trainer_.micro_batches_begun();
+          return begun == 0 ? "" : fmt::format(", micro-batch {} of {}", begun, of);
+        }});
+  }
   while (iteration() < run_.schedule.num_iterations()) {
     beat(iteration() + 1);
     const double waited_ms = loader->waited_ms();
@@ -260,6 +268,7 @@ ExitCode TrainLoop::stop(const Control& control) {
     case StopReason::kNone:
       break;
   }
+  end_ = event;
   log_.print(datetime_line(event, timestamp_now()));
   if (control.stop != StopReason::kSignal) return ExitCode::kDone;
   if (config_.save.empty()) log_.print("WARNING: no --save: the state of this run is lost\n");

@@ -5,6 +5,7 @@
 #include <deque>
 #include <optional>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "indexed_dataset/base/process/exit_code.h"
@@ -64,8 +65,9 @@ class TrainLoop {
   const int64_t first_iteration_;  // of this process
   int64_t lr_consumed_samples_;    // consumed samples when the learning rate advanced last
   const std::vector<StepRange> untrained_steps_;
-  std::optional<Heartbeat> heartbeat_;  // of the first rank, while it trains
-  std::deque<StepRecord> unread_;       // steps whose results are unread, oldest first
+  std::string end_ = "trained to the end";  // how the loop has ended, for the next start
+  std::optional<Heartbeat> heartbeat_;      // of the first rank, while it trains
+  std::deque<StepRecord> unread_;           // steps whose results are unread, oldest first
 };
 
 }  // namespace weft

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -66,18 +68,41 @@ void TransportGroup::stop_watching() {
 void TransportGroup::gather_places() {
   char host[256] = "?";
   ::gethostname(host, sizeof host - 1);
-  const nlohmann::json mine = {host, machine_of_this_process(), ::getpid()};
+  const bool offers = rank_ == 0 && size_ > 1;
+  const nlohmann::json mine = {host, machine_of_this_process(), ::getpid(),
+                               offers ? connections_.offer() : ""};
   const std::vector<std::string> all = all_gather(mine.dump());
-  const Lock lock(mutex_);
-  for (const std::string& text : all) {
-    const auto json = nlohmann::json::parse(text);
-    places_.push_back({json.at(0), json.at(1), json.at(2)});
+  {
+    const Lock lock(mutex_);
+    for (const std::string& text : all) {
+      const auto json = nlohmann::json::parse(text);
+      places_.push_back({json.at(0), json.at(1), json.at(2)});
+    }
   }
+  watch_places(nlohmann::json::parse(all.front()).at(3));
+}
+
+// Ranks of a machine watch each other's processes. The lowest rank of each other machine and rank 0
+// watch a connection between them, so that rank 0 has one for each machine.
+void TransportGroup::watch_places(const std::string& offer) {
+  constexpr milliseconds kLongestConnect{3'000};
   const Place& own = places_[static_cast<size_t>(rank_)];
   for (size_t rank = 0; rank < places_.size(); ++rank) {
     const Place& place = places_[rank];
     if (place.machine != own.machine || place.process == own.process) continue;
     processes_.add(static_cast<int>(rank), place.process);
+  }
+  std::map<std::string, int> first_ranks{{places_.front().machine, 0}};  // by machine
+  for (size_t rank = 1; rank < places_.size(); ++rank)
+    first_ranks.emplace(places_[rank].machine, static_cast<int>(rank));
+  if (rank_ == 0) {
+    std::set<int> others;
+    for (const auto& [machine, rank] : first_ranks) {
+      if (rank != 0) others.insert(rank);
+    }
+    connections_.accept(others, kLongestConnect);
+  } else if (first_ranks.at(own.machine) == rank_) {
+    connections_.connect(offer, rank_, kLongestConnect);
   }
 }
 
@@ -198,8 +223,8 @@ void TransportGroup::end() {
 }
 
 void TransportGroup::fail(int exit_code, const std::string& message) {
-  if (size_ == 1) return;
   Lock lock(mutex_);
+  if (size_ == 1) return write_failure({exit_code, message});
   report(lock, {exit_code, name_of(rank_) + ": " + message});
 }
 

@@ -11,7 +11,8 @@
 // One process prints the reason, in one line that names rank, host and process, and writes
 // failure.json: rank 0, or the first rank that is left where rank 0 itself is lost. The run ends
 //   - with the exit code of a rank that fails;
-//   - with kPeerLost (13) if a process is gone: ranks of its machine see that at once;
+//   - with kPeerLost (13) if a process is gone: ranks of its machine see that at once, and rank 0
+//     within two seconds;
 //   - with kHang (12) if a process alone does not get on with a step for the time limit;
 //   - with kHang (12) if a rank is silent for the time limit, as a stopped process or a lost
 //     machine is, or if ranks wait for others in one operation for longer than that.
@@ -27,6 +28,7 @@
 
 #include "indexed_dataset/base/ranks/rank_transport.h"
 #include "trainer/ranks/host_group.h"
+#include "trainer/ranks/peer_connections.h"
 #include "trainer/ranks/peer_processes.h"
 #include "trainer/ranks/rank_progress.h"
 
@@ -68,7 +70,8 @@ class TransportGroup final : public HostGroup {
   struct Peer {
     Clock::time_point last_heard, last_told;
     bool is_gone = false;
-    RankProgress progress;  // rank 0: as it was told
+    bool is_closed = false;  // its connection is: it is gone, unless it is heard again
+    RankProgress progress;   // rank 0: as it was told
   };
   struct Failure {
     int exit_code = 0;
@@ -79,6 +82,7 @@ class TransportGroup final : public HostGroup {
   using Combine = std::function<std::string(const std::vector<std::string>& by_rank)>;
   std::string round(const char* name, std::string mine, const Combine& combine);
   void gather_places();
+  void watch_places(const std::string& offer);
   void wait_until(const std::function<bool()>& is_there);
 
   // All with mutex_ held.
@@ -113,6 +117,7 @@ class TransportGroup final : public HostGroup {
   std::vector<Place> places_;
   std::vector<Peer> peers_;
   PeerProcesses processes_;                      // those of this machine
+  PeerConnections connections_;                  // to other machines
   std::vector<std::deque<std::string>> rounds_;  // rank 0: by rank; other ranks: results, in [0]
   std::optional<Failure> failed_;                // rank 0: what another rank has told first
   std::optional<Failure> end_;                   // other ranks: what rank 0 has told

@@ -2,11 +2,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <exception>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "indexed_dataset/base/process/exit_code.h"
+#include "indexed_dataset/base/process/stop_signal.h"
 #include "indexed_dataset/base/storage/file_io.h"
 #include "trainer/ranks/failure_file.h"
 #include "trainer/ranks/transport_group.h"
@@ -24,6 +26,12 @@ constexpr milliseconds kAliveInterval{1'000};
 // A process whose thread is silent for so long is stopped or lost, however long collectives may
 // take.
 constexpr milliseconds kLongestSilence{60'000};
+// A process whose connection has closed is gone after this silence: it would have said that it is
+// alive, whatever has closed the connection.
+constexpr milliseconds kSilenceOfClosed{2'000};
+// Slurm sends SIGTERM to the processes that a lost node leaves, and kills them 30 s later (KillWait).
+// A rank that is silent for so long then would keep the others from saving.
+constexpr milliseconds kSilenceAfterSigterm{5'000};
 // A process that did not run for so long was suspended, or its machine was.
 constexpr milliseconds kLongestRound{1'000};
 // The end of a process is seen at once. The reason, if it had one to tell, arrives within this
@@ -47,8 +55,10 @@ milliseconds since(std::chrono::steady_clock::time_point start) {
 void TransportGroup::watch() {
   while (true) {
     const std::vector<int> ended = processes_.wait_for_ends(kWatchInterval);
+    const std::vector<int> closed = connections_.closed();
     Lock lock(mutex_);
     for (const int rank : ended) peers_[static_cast<size_t>(rank)].is_gone = true;
+    for (const int rank : closed) peers_[static_cast<size_t>(rank)].is_closed = true;
     if (is_ending_) return;
     try {
       const auto now = Clock::now();
@@ -91,11 +101,15 @@ void TransportGroup::check_processes(Lock& lock, Clock::time_point now) {
 }
 
 void TransportGroup::check_silence(Lock& lock, Clock::time_point now) {
-  const auto limit = std::min(options_.timeout, kLongestSilence);
+  const auto limit =
+      std::min(options_.timeout, stop_signal() == SIGTERM ? kSilenceAfterSigterm : kLongestSilence);
   for (int rank = 0; rank < (rank_ == 0 ? size_ : 1); ++rank) {
     Peer& peer = peers_[static_cast<size_t>(rank)];
-    if (rank == rank_ || now - peer.last_heard <= limit) continue;
+    const auto silence = now - peer.last_heard;
+    if (rank == rank_ || silence <= (peer.is_closed ? std::min(limit, kSilenceOfClosed) : limit))
+      continue;
     peer.is_gone = true;
+    if (peer.is_closed) return;  // check_processes() reports it
     report(lock, {code(ExitCode::kHang), name_of(rank) + " was silent for " + seconds(limit) +
                                              ": its process is stopped, or its machine or the "
                                              "network to it is lost"});

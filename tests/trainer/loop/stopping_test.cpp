@@ -60,8 +60,51 @@ TEST_F(Training, FinishesItsStepAndSavesOnSignals) {
     const int64_t last = metrics(name).back().at("iteration");
     EXPECT_EQ(tracker(name), std::to_string(last));
     ASSERT_EQ(run(arguments(name)), 0) << output();
+    EXPECT_THAT(output(),
+                HasSubstr("start 2: the last one ended at iteration " + std::to_string(last) +
+                          " (exit code 10: exiting program after receiving SIG"));
+    EXPECT_THAT(output(), HasSubstr("); this one goes on from iteration " + std::to_string(last) +
+                                    ", none is done again\n"));
     EXPECT_EQ(trajectory(name), trajectory("undisturbed"));
   }
+}
+
+// Each start tells of the one before, whatever has ended that; nothing is told of an older one.
+TEST_F(Training, AStartTellsHowTheLastOneEndedAndWhatIsDoneAgain) {
+  const auto told = [this] {
+    const std::string text = output();
+    const size_t begin = text.find("start ");
+    return begin == 0 ? text.substr(0, text.find('\n')) : "none";
+  };
+  const auto killed_at = [this](const Arguments& all, int64_t iteration) {
+    const pid_t child = start(all);
+    wait_for_iteration("run", iteration, child);
+    kill(child, SIGKILL);
+    EXPECT_EQ(wait(child), 128 + SIGKILL) << output();
+    return metrics("run").back().at("iteration").get<int64_t>();
+  };
+  const Arguments rare = arguments("run", 100'000, {"--save-interval", "10000"});
+  int64_t reached = killed_at(rare, 3);
+  EXPECT_EQ(told(), "none");
+  ASSERT_EQ(run(with(rare, {"--exit-interval", "5"})), 0) << output();
+  EXPECT_EQ(told(), "start 2: the last one ended at iteration " + std::to_string(reached) +
+                        " (it could not say why: it was killed, or its machine or the network to "
+                        "it was lost); this one goes on from iteration 0, " +
+                        std::to_string(reached) + " iterations are done again");
+  const Arguments often = arguments("run", 30);
+  EXPECT_EQ(run(with(often, {"--lr", "1e30", "--override-lr-scheduler"})), 11) << output();
+  EXPECT_EQ(told(),
+            "start 3: the last one ended at iteration 5 (exit code 0: exiting program at "
+            "iteration 5); this one goes on from iteration 5, none is done again");
+  ASSERT_EQ(run(often), 0) << output();
+  EXPECT_THAT(told(), HasSubstr("start 4: the last one ended at iteration "));
+  EXPECT_THAT(told(), HasSubstr(" (exit code 11: iteration "));
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "run/failure.start_00003.json"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "run/failure.json"));
+  ASSERT_EQ(run(often), 0) << output();
+  EXPECT_EQ(told(),
+            "start 5: the last one ended at iteration 30 (exit code 0: trained to the end); "
+            "this one goes on from iteration 30, none is done again");
 }
 
 // A layer of step 2 is held up until the answer has come.
