@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # weft-train on a real Slurm of four virtual nodes, by the job script that users submit (srun --mpi=pmix), as data-parallel ranks on CPUs:
-# a job that finishes; a signal before the time limit, upon which the job requeues itself; a node that dies, after which the job goes on on
-# other nodes; eight ranks of a recipe, as tensor, pipeline and data parallel pairs, of which a node dies. The numbers of every run are those of
-# the straight one, to the bit.
+# a job that finishes; a signal before the time limit, upon which the job requeues itself; a rank that is killed, a node that dies, a network
+# that is cut, each of which weft-train tells in its own line before the job goes on; eight ranks of a recipe, as tensor, pipeline and data
+# parallel pairs, of which a node dies. The numbers of every run are those of the straight one, to the bit.
 . "$(dirname "$0")/test-lib.sh" || exit
 start_slurm 5
 
@@ -45,20 +45,45 @@ scancel --signal=USR1 "$job"
 wait_for "the job to requeue itself" grep -q "stopped on request" "$work/signalled.out"
 wait_for_end "$job"
 grep -q 'restart 1' "$work/signalled.out" || fail "the job was not requeued"
+grep -qE '^0: start 2: the last one ended at iteration ([0-9]+) \(exit code 10: exiting program after receiving SIGUSR1\.\); this one goes on from iteration \1, none is done again$' \
+  "$work/signalled.out" || fail "the second start does not tell how the first one ended"
 expect_straight signalled
 
-kill_last_node() { # NAME JOB: waits for iteration 60, kills a node, sets `dead`, and waits for the end of the job
+lose_last_node() { # NAME JOB FAULT...: waits for iteration 60, does the fault to the job's last node, sets `lost`, and waits for the end of the job
   wait_for "iteration 60" iteration_is_reached "$1" 60
-  dead=$(scontrol show hostnames "$(scontrol show job "$2" | sed -n 's/^ *NodeList=//p')" | tail -n 1)
-  "$here/local-slurm-node.sh" kill "$dead"
+  lost=$(scontrol show hostnames "$(scontrol show job "$2" | sed -n 's/^ *NodeList=//p')" | tail -n 1)
+  "$here/local-slurm-node.sh" "$3" "$lost" "${@:4}"
   wait_for "the second start" grep -q 'restart 1' "$work/$1.out"
+  if [ "$3" = cut ]; then "$here/local-slurm-node.sh" heal "$lost"; fi
   wait_for_end "$2"
 }
+kill_rank=(exec sh -c 'kill -9 $(pgrep -x weft-train)')
+expect_told() { # NAME CODE WORDS: the first rank tells the loss at once and the second start repeats it, and a file has it
+  local rank="rank 2 \($lost, process [0-9]+\)"
+  grep -qE "^0: error: $rank$3" "$work/$1.out" || fail "$1: the lost rank is not named"
+  grep -qE "^0: start 2: the last one ended at iteration [0-9]+ \(exit code $2: $rank$3.*\); this one goes on from iteration [1-9][0-9]*, ([0-9]+ iterations are|none is) done again\$" \
+    "$work/$1.out" || fail "$1: the second start does not tell how the first one ended"
+  jq -e --arg node "$lost" '.exit_code == '"$2"' and (.ranks[2] | .is_gone and (.place | startswith($node)))' \
+    "$work/$1/failure.start_00001.json" >/dev/null || fail "$1: no failure.json of the first start"
+}
 
-echo "3. a node dies: its rank is named, the job goes on on other nodes"
+echo "3. a rank is killed, a network is cut, a node dies: its rank is named, the job goes on, on other nodes where it must"
+job=$(submit killed)
+lose_last_node killed "$job" "${kill_rank[@]}"
+expect_told killed 13 ': its process has ended without a word'
+expect_straight killed
+# The list of CONTAINER goes to srun, where the last word counts.
+job=$(CONTAINER="--kill-on-bad-exit=0 --wait=60" submit alone)
+lose_last_node alone "$job" "${kill_rank[@]}"
+expect_told alone 13 ': its process has ended without a word'
+expect_straight alone
+job=$(submit cut)
+lose_last_node cut "$job" cut
+expect_told cut 12 ' was silent for '
+expect_straight cut
 job=$(submit lost)
-kill_last_node lost "$job"
-grep -qE "error: rank 2 \($dead, process [0-9]+\)" "$work/lost.out" || grep -qi "node failure" "$work/lost.out" || fail "the dead node's rank is not named"
+lose_last_node lost "$job" kill
+expect_told lost 12 ' was silent for '
 expect_straight lost
 
 echo "4. tasks that do not know each other are refused"
@@ -66,7 +91,7 @@ status=0
 SRUN_MPI=none SAVE_DIR=$work/none sbatch --wait --nodes=2 --output="$work/none.out" "$source_dir/jobs/2.distributed-training.sbatch" || status=$?
 [ "$status" = 2 ] || fail "srun without MPI ended with $status, not 2"
 grep -q 'start the ranks with srun --mpi=pmix' "$work/none.out" || fail "no hint how to start"
-"$here/local-slurm-node.sh" start "$dead"
+"$here/local-slurm-node.sh" start "$lost"
 
 echo "5. eight ranks, two on each of four nodes, as 2 x 2 x 2, by a recipe; a node dies"
 for setting in NUM_LAYERS=4 TENSOR_PARALLEL=2 PIPELINE_PARALLEL=2 MICRO_BATCH_SIZE=1 GLOBAL_BATCH_SIZE=16 TRAIN_ITERS=120 \
@@ -80,6 +105,6 @@ job=$(submit straight-2x2x2 4)
 wait_for_end "$job"
 grep -q '^0: using world size: 8, data-parallel-size: 2, tensor-model-parallel size: 2' "$work/straight-2x2x2.out" || fail "not 2 x 2 x 2"
 job=$(submit lost-2x2x2 4)
-kill_last_node lost-2x2x2 "$job"
+lose_last_node lost-2x2x2 "$job" kill
 expect_straight lost-2x2x2 straight-2x2x2
 echo "passed"
