@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Files and programs that a README or FROM_MEGATRON.md names exist, and every sub-command and flag it shows is one the program knows.
+# Files and programs that a README, FROM_MEGATRON.md or the tutorial names exist, and every sub-command and flag it shows is one the program knows.
 set -euo pipefail
 cd "${WEFT_SOURCE_DIR:?}"
 bad=0
@@ -27,7 +27,7 @@ while IFS= read -r readme; do
       grep -qE -- "(^|[ ,])$flag( |,|$)" <<<"$help" || say "$readme shows '$words $flag', which the program does not know"
     done < <(grep -oE -- ' --[a-z][a-z0-9-]*' <<<"${command#*weft-}" | tr -d ' ' | sort -u)
   done < <(sed -n 's/^    //p' "$readme" | sed -e ':a' -e '/\\$/N; s/\\\n//; ta' | sed 's/ #.*//' | grep -E '(^|[/ ])weft-(data|train|model) ' || true)
-done < <(find . \( -name README.md -o -name FROM_MEGATRON.md \) -not -path './build/*')
+done < <(find . \( -name README.md -o -name FROM_MEGATRON.md -o -name tutorial.md \) -not -path './build/*')
 # variables that the root README gives to a job are variables of that job
 while read -r script command; do
   while IFS= read -r variable; do

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <csignal>
 #include <exception>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <utility>
 
 #include "indexed_dataset/base/process/exit_code.h"
@@ -169,7 +171,9 @@ void TransportGroup::conclude(Lock& lock, const Failure& failure) {
   const std::string text = nlohmann::json{failure.exit_code, failure.message}.dump(
       -1, ' ', false, nlohmann::json::error_handler_t::replace);
   for (int rank = 0; rank < size_; ++rank) {
-    if (rank != rank_) transport_->send(rank, kEnd, text);
+    // MPI would try to connect to a process that is gone, and complain.
+    if (rank != rank_ && !peers_[static_cast<size_t>(rank)].is_gone)
+      transport_->send(rank, kEnd, text);
   }
   const auto start = Clock::now();
   const milliseconds patience(hangs ? 500 : 200);  // after a hang the others write operations
@@ -186,6 +190,9 @@ void TransportGroup::end_process(Lock& /*lock*/, int exit_code) {
 }
 
 void TransportGroup::write_failure(const Failure& failure) const {
+  // A rank that is cut off from rank 0 sees the others lost, after rank 0 has told the cause.
+  std::error_code ignored;
+  if (rank_ != 0 && std::filesystem::exists(failure_folder_ / "failure.json", ignored)) return;
   std::vector<RankAtFailure> ranks;
   for (int rank = 0; rank < size_; ++rank) {
     const Peer& peer = peers_[static_cast<size_t>(rank)];
