@@ -63,7 +63,7 @@ expect_told() { # NAME CODE WORDS: the first rank tells the loss at once and the
   grep -qE "^0: error: $rank$3" "$work/$1.out" || fail "$1: the lost rank is not named"
   grep -qE "^0: start 2: the last one ended at iteration [0-9]+ \(exit code $2: $rank$3.*\); this one goes on from iteration [1-9][0-9]*, ([0-9]+ iterations are|none is) done again\$" \
     "$work/$1.out" || fail "$1: the second start does not tell how the first one ended"
-  jq -e --arg node "$lost" '.exit_code == '"$2"' and (.ranks[2] | .is_gone and (.place | startswith($node)))' \
+  jq -e --arg node "$lost" '(.exit_code | tostring | test("^'"$2"'$")) and (.ranks[2] | .is_gone and (.place | startswith($node)))' \
     "$work/$1/failure.start_00001.json" >/dev/null || fail "$1: no failure.json of the first start"
 }
 
@@ -83,7 +83,8 @@ expect_told cut 12 ' was silent for '
 expect_straight cut
 job=$(submit lost)
 lose_last_node lost "$job" kill
-expect_told lost 12 ' was silent for '
+# The kernel of a virtual node outlives it, and may close its connections.
+expect_told lost '1[23]' '(: its process has ended without a word| was silent for )'
 expect_straight lost
 
 echo "4. tasks that do not know each other are refused"
