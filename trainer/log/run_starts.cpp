@@ -18,12 +18,9 @@ constexpr const char* kStartName = "start.json";
 
 // Returns an empty object for a file that is not there or holds none.
 nlohmann::json object_in(const std::filesystem::path& path) {
-  try {
-    nlohmann::json json = nlohmann::json::parse(read_file(path));
-    if (json.is_object()) return json;
-  } catch (const std::exception&) {
-  }
-  return nlohmann::json::object();
+  if (!std::filesystem::exists(path)) return nlohmann::json::object();
+  nlohmann::json json = nlohmann::json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
+  return json.is_object() ? json : nlohmann::json::object();
 }
 
 std::string reason_in(const nlohmann::json& end) {

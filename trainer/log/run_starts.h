@@ -16,7 +16,7 @@ namespace weft {
 // beginning). A run that does not go on with what the folder holds (`goes_on`) counts from 1.
 // Returns a line for the user about the start before and what is done again; "" where there was
 // none. A failure.json there becomes failure.start_00001.json, by the number of the start that
-// wrote it. Throws std::system_error where the folder cannot be written.
+// wrote it. Throws std::system_error where a file cannot be read or written.
 std::string begin_start(const std::filesystem::path& run_folder, bool goes_on, int64_t iteration);
 
 // Tells how this start has ended. Throws as above.
