@@ -31,7 +31,8 @@ constexpr milliseconds kLongestSilence{60'000};
 // A process whose connection has closed is gone after this silence: it would have said that it is
 // alive, whatever has closed the connection.
 constexpr milliseconds kSilenceOfClosed{2'000};
-// Slurm sends SIGTERM to the processes that a lost node leaves, and kills them 30 s later (KillWait).
+// Slurm sends SIGTERM to the processes that a lost node leaves, and kills them 30 s later
+// (KillWait).
 // A rank that is silent for so long then would keep the others from saving.
 constexpr milliseconds kSilenceAfterSigterm{5'000};
 // A process that did not run for so long was suspended, or its machine was.
