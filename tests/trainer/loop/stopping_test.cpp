@@ -91,8 +91,8 @@ TEST_F(Training, AStartTellsHowTheLastOneEndedAndWhatIsDoneAgain) {
                         " (it could not say why: it was killed, or its machine or the network to "
                         "it was lost); this one goes on from iteration 0, " +
                         std::to_string(reached) + " iterations are done again");
-  const Arguments often = arguments("run", 30);
-  EXPECT_EQ(run(with(often, {"--lr", "1e30", "--override-lr-scheduler"})), 11) << output();
+  const Arguments often = arguments("run", 30, {"--override-lr-scheduler"});
+  EXPECT_EQ(run(with(often, {"--lr", "1e30"})), 11) << output();
   EXPECT_EQ(told(),
             "start 3: the last one ended at iteration 5 (exit code 0: exiting program at "
             "iteration 5); this one goes on from iteration 5, none is done again");
