@@ -262,6 +262,8 @@ std::string difference_from_merged(const std::filesystem::path& path, const std:
   if (!there.is_object() || !there.contains("parts") || !there["parts"].is_array())
     return "which merge has not made";
   const Json &before = there["parts"], &after = wanted["parts"];
+  constexpr const char* kDropList = "drop_list_xxh3";
+  const bool drops_others = there.value(kDropList, Json()) != wanted.value(kDropList, Json());
   const auto prefix_of = [](const Json& part) {
     return part.is_object() && part.contains("prefix")
                ? part["prefix"].dump(-1, ' ', false, Json::error_handler_t::replace)
@@ -274,6 +276,7 @@ std::string difference_from_merged(const std::filesystem::path& path, const std:
       return "whose manifest is of another version of weft-data and does not tell what part " + is +
              " held";
     }
+    if (was == is && drops_others) return "made with another list of --drop, or without one";
     if (was == is) return "made when part " + is + " was another one";
     return fmt::format("made of other parts (part {}: was {}, is {})", i + 1, was, is);
   }
