@@ -9,7 +9,7 @@
 set -euo pipefail
 
 build=(g++ cmake ninja-build ccache pkg-config
-  libcli11-dev libfmt-dev libsimdjson-dev nlohmann-json3-dev libcurl4-openssl-dev libssl-dev
+  libcli11-dev libfmt-dev libsimdjson-dev nlohmann-json3-dev libpugixml-dev libcurl4-openssl-dev libssl-dev
   zlib1g-dev libzstd-dev liblzma-dev libbz2-dev libxxhash-dev libre2-dev libopenblas-dev
   libopenmpi-dev openmpi-bin ca-certificates jq xz-utils zstd bzip2 gzip)
 tests=(libgtest-dev libgmock-dev nginx-light openssl clang libclang-rt-dev clang-format clang-tidy python3 python3-venv

@@ -18,6 +18,7 @@
 #include "indexed_dataset/base/terminal/terminal_text.h"
 #include "preprocess/commands/commands.h"
 #include "preprocess/commands/progress.h"
+#include "preprocess/commands/store_options.h"
 #include "preprocess/stores/find_store.h"
 #include "preprocess/web/download.h"
 #include "preprocess/web/sha256_list.h"
@@ -39,7 +40,8 @@ class DownloadCommand final : public Command {
   void declare(OptionSet& options) override {
     options.texts("URL", urls_,
                   "https addresses, or files, folders and quoted patterns of a dataset of the "
-                  "Hugging Face hub (hf://datasets/OWNER/NAME[@REVISION]/PATH); a file that is "
+                  "Hugging Face hub (hf://datasets/OWNER/NAME[@REVISION]/PATH) or of a bucket "
+                  "(s3://BUCKET/KEY, s3://BUCKET/FOLDER/, gs:// likewise); a file that is "
                   "there already is left alone. HF_TOKEN (environment), or the token of hf auth "
                   "login, goes to Hugging Face's own addresses only");
     options.text(
@@ -64,10 +66,12 @@ class DownloadCommand final : public Command {
                     "seconds below 1 kB/s after which a connection counts as broken", 1, 3600);
     options.flag("--allow-http", fetch_.http.allow_http,
                  "accept unencrypted http URLs (never by a redirect from https)");
+    declare_store_options(options, fetch_.http.s3);
   }
 
   void validate(OptionSet& options) const override {
     if (urls_.empty()) options.problem("give the URL to download");
+    validate_store_options(options, fetch_.http.s3);
     std::vector<std::string> addresses = urls_;
     addresses.insert(addresses.end(), mirrors_.begin(), mirrors_.end());
     if (looks_like_url(sha256sums_)) addresses.push_back(sha256sums_);
@@ -128,8 +132,11 @@ class DownloadCommand final : public Command {
   };
 
   std::filesystem::path output_of(const std::string& url) const {
-    return output_.empty() ? std::filesystem::path(folder_) / url_file_name(url)
-                           : std::filesystem::path(output_);
+    if (!output_.empty()) return output_;
+    // Nothing is encoded in a store's address.
+    const std::string name =
+        url_file_name(find_store(url) != nullptr ? percent_encoded(url, ":/") : url);
+    return std::filesystem::path(folder_) / name;
   }
 
   void check_folder(OptionSet& options) const {
@@ -150,7 +157,7 @@ class DownloadCommand final : public Command {
     std::set<std::filesystem::path> names;
     std::error_code ignored;
     for (const Item& item : items) {
-      if (item.output.filename().empty() || (output_.empty() && url_file_name(item.url).empty())) {
+      if (item.output.filename().empty()) {
         problems.push_back(
             fmt::format("'{}' does not end in a file name; give --output", display_url(item.url)));
         continue;

@@ -11,6 +11,7 @@
 #include "indexed_dataset/format/sidecars/dataset_manifest.h"
 #include "indexed_dataset/format/sidecars/output_conflicts.h"
 #include "preprocess/commands/ids_text.h"
+#include "preprocess/commands/store_options.h"
 #include "preprocess/inputs/input_list.h"
 #include "preprocess/inputs/work_plan.h"
 #include "preprocess/inspect/report/gather_report.h"
@@ -32,11 +33,13 @@ void PreprocessOptions::declare(OptionSet& options) {
 }
 
 void PreprocessOptions::declare_run(OptionSet& options) {
-  options.texts("--input", inputs.names,
-                "JSONL files, folders of them, quoted patterns ('data/**/*.jsonl.zst'), https URLs "
-                "or datasets of the Hugging Face hub (hf://datasets/OWNER/NAME[@REVISION]/PATH) in "
-                "this order, '-' is standard input; gzip, xz, zstd and bzip2 are decompressed on "
-                "the fly, URLs while they are downloaded");
+  options.texts(
+      "--input", inputs.names,
+      "JSONL files, folders of them, quoted patterns ('data/**/*.jsonl.zst'), https URLs, "
+      "datasets of the Hugging Face hub (hf://datasets/OWNER/NAME[@REVISION]/PATH) or "
+      "objects, folders and patterns of buckets (s3://BUCKET/KEY, gs://BUCKET/FOLDER/) in "
+      "this order, '-' is standard input; gzip, xz, zstd and bzip2 are decompressed on "
+      "the fly, URLs while they are downloaded");
   options.texts("--input-list", inputs.lists,
                 "files (or URLs) with a name of an input on each line, in this order behind "
                 "--input; blank lines and # comments are left out");
@@ -45,6 +48,7 @@ void PreprocessOptions::declare_run(OptionSet& options) {
                "list lies");
   options.flag("--allow-http", inputs.http.allow_http,
                "accept unencrypted http URLs (never by a redirect from https)");
+  declare_store_options(options, inputs.http.s3);
   options.text("--output-prefix", output_prefix, "writes PREFIX_KEY_document.bin and .idx");
   options.texts("--json-keys", config.rules.json_keys,
                 "keys whose strings are tokenized, one dataset each; meta.text is the key text "
@@ -149,6 +153,7 @@ void PreprocessOptions::validate(OptionSet& options) const {
   const std::vector<std::string>& json_keys = config.rules.json_keys;
   if (json_keys.empty()) options.problem("--json-keys: give at least one key");
   vocabulary.validate(options);
+  validate_store_options(options, inputs.http.s3);
   if (!eod_token.empty() && !config.rules.append_eod)
     options.problem("--eod-token needs --append-eod");
   if (config.max_bad_lines >= 0 && config.rules.on_bad_line == OnBadLine::kStop)

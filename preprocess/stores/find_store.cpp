@@ -4,11 +4,12 @@
 #include <array>
 
 #include "preprocess/stores/hub_store.h"
+#include "preprocess/stores/s3_store.h"
 
 namespace weft {
 namespace {
 
-const std::array kStores{&kHubStore};
+const std::array kStores{&kHubStore, &kS3Store, &kGoogleStore};
 
 }  // namespace
 

@@ -3,37 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <regex>
 
 #include "indexed_dataset/base/process/exit_code.h"
+#include "preprocess/stores/path_pattern.h"
 #include "preprocess/web/hugging_face.h"
+#include "preprocess/web/url.h"
 
 namespace weft {
 namespace {
 
 constexpr std::string_view kScheme = "hf://";
-
-bool is_plain(unsigned char c) {
-  return std::isalnum(c) != 0 || c == '-' || c == '.' || c == '_' || c == '~';
-}
-
-std::string percent_decoded(std::string_view text) {
-  std::string decoded;
-  for (size_t i = 0; i < text.size(); ++i) {
-    int byte = 0;
-    const char* digits = text.data() + i + 1;
-    if (text[i] == '%' && i + 2 < text.size() &&
-        std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2) {
-      decoded += static_cast<char>(byte);
-      i += 2;
-    } else {
-      decoded += text[i];
-    }
-  }
-  return decoded;
-}
 
 [[noreturn]] void refuse(const std::string& address, const std::string& why) {
   throw UsageError("'" + address + "': " + why +
@@ -41,30 +22,6 @@ std::string percent_decoded(std::string_view text) {
 }
 
 }  // namespace
-
-std::string percent_encoded(const std::string& text, const std::string& kept) {
-  std::string encoded;
-  for (const char c : text) {
-    if (is_plain(static_cast<unsigned char>(c)) || kept.find(c) != kept.npos) {
-      encoded += c;
-    } else {
-      encoded += fmt::format("%{:02X}", static_cast<unsigned char>(c));
-    }
-  }
-  return encoded;
-}
-
-bool is_sound_hub_path(const std::string& path) {
-  const auto is_control = [](unsigned char c) { return c < ' ' || c == 127; };
-  if (std::any_of(path.begin(), path.end(), is_control)) return false;
-  for (size_t begin = 0; begin < path.size();) {
-    const size_t slash = std::min(path.find('/', begin), path.size());
-    const std::string name = path.substr(begin, slash - begin);
-    if (name.empty() || name == "." || name == "..") return false;
-    begin = slash + 1;
-  }
-  return true;
-}
 
 HubAddress parse_hub_address(const std::string& address) {
   static const std::regex form(
@@ -79,7 +36,7 @@ HubAddress parse_hub_address(const std::string& address) {
   }
   HubAddress parsed{match[1], percent_decoded(match[3].str()), match[5]};
   if (parsed.revision.empty()) parsed.revision = "main";
-  if (!is_sound_hub_path(parsed.path)) refuse(address, "its path is none of files there");
+  if (!is_sound_path(parsed.path)) refuse(address, "its path is none of files there");
   return parsed;
 }
 

@@ -25,14 +25,8 @@ struct HubAddress {
 // UsageError.
 HubAddress parse_hub_address(const std::string& address);
 
-// False for a path with control characters, empty names, "." or ".." in it. One slash may end it.
-bool is_sound_hub_path(const std::string& path);
-
 // True for the name of a commit: such an address always gives the same bytes.
 bool is_commit(const std::string& revision);
-
-// `text` as a part of a URL's path; `kept`: what else than letters, digits and "-._~" stays.
-std::string percent_encoded(const std::string& text, const std::string& kept = "");
 
 // Says that the commit which a branch was pinned to is another one for two lists of addresses of
 // the same dataset, and which address gives the first one's files; "" if none has moved.

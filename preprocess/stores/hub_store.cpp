@@ -107,7 +107,7 @@ class HubLister final : public RemoteLister {
   void add_fitting(const HubAddress& folder, const std::string& pattern, bool is_deep,
                    size_t num_top_bytes, StoredFiles& found) {
     for (const auto& [path, entry] : entries_of(folder, is_deep)) {
-      if (!path.starts_with(folder.path) || !is_sound_hub_path(path)) {
+      if (!path.starts_with(folder.path) || !is_sound_path(path)) {
         throw NetworkError(fmt::format("{}: the hub lists '{}', which is no path in it",
                                        folder.at(folder.revision, folder.path),
                                        escape_for_terminal(path)));

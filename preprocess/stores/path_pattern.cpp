@@ -40,4 +40,16 @@ PathFit fit_of_path(std::string_view pattern, std::string_view path) {
   return fit_of_path(rest, below);
 }
 
+bool is_sound_path(const std::string& path) {
+  const auto is_control = [](unsigned char c) { return c < ' ' || c == 127; };
+  if (std::any_of(path.begin(), path.end(), is_control)) return false;
+  for (size_t begin = 0; begin < path.size();) {
+    const size_t slash = std::min(path.find('/', begin), path.size());
+    const std::string name = path.substr(begin, slash - begin);
+    if (name.empty() || name == "." || name == "..") return false;
+    begin = slash + 1;
+  }
+  return true;
+}
+
 }  // namespace weft

@@ -23,4 +23,7 @@ enum class PathFit {
 // where the pattern says the dot. "" is a folder that holds all paths.
 PathFit fit_of_path(std::string_view pattern, std::string_view path);
 
+// False for a path with control characters, empty names, "." or ".." in it. One slash may end it.
+bool is_sound_path(const std::string& path);
+
 }  // namespace weft

@@ -2,14 +2,23 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace weft {
+
+// How s3:// and gs:// addresses are read, where the environment does not say it.
+struct S3Options {
+  std::string endpoint;         // of a store that is not AWS's; "": see find_s3_endpoint()
+  bool is_unsigned = false;     // public buckets, without any keys
+  bool requester_pays = false;  // the reader of the bucket pays for its requests
+};
 
 struct HttpOptions {
   bool allow_http = false;  // unencrypted; never reached by a redirect from https
   int connect_timeout_s = 15;
   // Slower than 1 kB/s for this long counts as a broken connection.
   int stall_timeout_s = 30;
+  S3Options s3;
 };
 
 struct FetchOptions {

@@ -186,6 +186,14 @@ void HttpRequest::answer() {
     curl_off_t size_bytes = -1;
     curl_easy_getinfo(curl_.get(), CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &size_bytes);
     response.identity.size_bytes = size_bytes;
+    // Some servers (rclone's) send a part as if it were all of the file.
+    HttpResponse part;
+    part.status = 206;
+    read_content_range(field("Content-Range"), part);
+    if (part.range && part.range->end - part.range->begin == size_bytes &&
+        size_bytes < part.identity.size_bytes) {
+      response = part;
+    }
   } else if (response.status == 206 || response.status == 416) {
     read_content_range(field("Content-Range"), response);
   } else {

@@ -1,6 +1,7 @@
 #include "preprocess/web/url.h"
 
 #include <curl/curl.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <memory>
@@ -46,7 +47,7 @@ std::string lower(std::string text) {
 // Says how to get at an address that is none of the web.
 std::string advice_for_scheme(const std::string& scheme) {
   if (scheme == "file") return "; give the path itself, without file://";
-  if (scheme == "s3" || scheme == "gs" || scheme == "az" || scheme == "abfs")
+  if (scheme == "az" || scheme == "abfs")
     return "; give its https address, or copy it to a disk first (with the store's own program)";
   return "";
 }
@@ -96,15 +97,30 @@ void check_url(const std::string& url, bool allow_http) {
   }
 }
 
-std::string url_path(const std::string& url) {
-  // CURLU_URLDECODE refuses control characters, and a name should still come of them.
-  const std::string path = part_of(parse(url), CURLUPART_PATH);
+std::string percent_encoded(std::string_view text, std::string_view kept) {
+  constexpr std::string_view kPlain =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
+  std::string encoded;
+  for (const char c : text) {
+    const bool stays = kPlain.find(c) != kPlain.npos || kept.find(c) != kept.npos;
+    encoded += stays ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  }
+  return encoded;
+}
+
+// CURLU_URLDECODE refuses control characters, and a name should still come of them.
+std::string percent_decoded(const std::string& text) {
   int size_bytes = 0;
-  char* text = curl_easy_unescape(nullptr, path.data(), static_cast<int>(path.size()), &size_bytes);
-  if (text == nullptr) throw std::bad_alloc();
-  std::string decoded(text, static_cast<size_t>(size_bytes));
-  curl_free(text);
-  return decoded;
+  char* decoded =
+      curl_easy_unescape(nullptr, text.data(), static_cast<int>(text.size()), &size_bytes);
+  if (decoded == nullptr) throw std::bad_alloc();
+  std::string result(decoded, static_cast<size_t>(size_bytes));
+  curl_free(decoded);
+  return result;
+}
+
+std::string url_path(const std::string& url) {
+  return percent_decoded(part_of(parse(url), CURLUPART_PATH));
 }
 
 std::string url_file_name(const std::string& url) {

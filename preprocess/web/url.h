@@ -15,6 +15,11 @@ namespace weft {
 // place for these).
 void check_url(const std::string& url, bool allow_http);
 
+// All bytes as %XX but letters, digits, "-._~" and those of `kept`: for a part of a URL.
+std::string percent_encoded(std::string_view text, std::string_view kept = "");
+// The text with each %XX as its byte.
+std::string percent_decoded(const std::string& text);
+
 // The decoded path: "/a b/c.jsonl".
 std::string url_path(const std::string& url);
 

@@ -154,7 +154,7 @@ for option in '--vocab: unknown option; it is called --vocab-file' '--output: un
   wrong "$option" preprocess --input one.jsonl "${option%%:*}" y
 done
 wrong "'file:///x.jsonl': not an https URL; give the path itself" preprocess --input file:///x.jsonl --output-prefix x
-wrong "'s3://b/x.jsonl': not an https URL; give its https address" preprocess --input s3://b/x.jsonl --output-prefix x
+wrong "'az://b/x.jsonl': not an https URL; give its https address" preprocess --input az://b/x.jsonl --output-prefix x
 wrong "'hf://x.jsonl': not an https URL; give https://huggingface.co/" preprocess --input hf://x.jsonl --output-prefix x
 wrong "'one.jsonl' is a file; give a folder" train-vocab --input one.jsonl --vocab-size 300 --output one.jsonl
 wrong '--sample-range: its value is missing' inspect samples --sample-range

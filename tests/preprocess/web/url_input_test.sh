@@ -13,7 +13,7 @@ is_equal() {
 
 # --- usage
 expect 2 '--allow-http' "$data" preprocess --input http://h/x --output-prefix y
-expect 2 'not an https URL' "$data" preprocess --input s3://bucket/x --output-prefix y
+expect 2 'not an https URL' "$data" preprocess --input az://bucket/x --output-prefix y
 
 # --- plain and compressed, with everything that can pass on the way
 CONTENT=corpus.jsonl start_server plain
