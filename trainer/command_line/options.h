@@ -358,6 +358,12 @@ void visit_options(C& c, Visitor& v) {
     "run_manifest.json, metrics.jsonl and sample_losses.bin (default: --save)");
   v("no-sample-losses", c.no_sample_losses, kNothing,
     "do not keep the loss of every sample, which weft-data inspect spikes reads");
+  v("eval-tasks", c.eval_tasks, kNothing,
+    "benchmarks: files of `weft-model evaluate --tasks`, whose accuracies are logged while training");
+  v("eval-tasks-interval", c.eval_tasks_interval, kNothing, "steps between them");
+  v("sample-prompt", c.sample_prompt, kNothing,
+    "texts that the model continues while it trains, for the log");
+  v("sample-interval", c.sample_interval, kNothing, "steps between them");
   v("dry-run", c.dry_run, kNothing, "print what the run would be, allocate nothing, exit");
   v("verbose", c.verbose, kNothing,
     "print all arguments where a terminal shows those that are not the defaults; with --dry-run the "

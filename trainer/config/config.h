@@ -158,6 +158,9 @@ struct Config : SampleArguments {
   bool no_log_learning_rate_to_tensorboard = false, no_log_loss_scale_to_tensorboard = false;
   std::string run_dir;  // run manifest, metrics, losses of samples; default: --save, else none
   bool no_sample_losses = false;
+  // benchmarks and texts of the model while it trains (loop/live_model.h)
+  std::vector<std::string> eval_tasks, sample_prompt;
+  std::optional<int64_t> eval_tasks_interval, sample_interval;
   // profiling
   std::string profile_steps;  // "A:B", or empty
   bool measure_device = false;

@@ -16,7 +16,7 @@
 #include "indexed_dataset/base/terminal/messages.h"
 #include "indexed_dataset/base/terminal/terminal_text.h"
 #include "indexed_dataset/format/pair/reader.h"
-#include "trainer/evaluate/tasks.h"
+#include "trainer/evaluate/task_list.h"
 #include "trainer/evaluate/windows.h"
 #include "trainer/generate/model_options.h"
 
@@ -123,7 +123,7 @@ class EvaluateCommand final : public Command {
     int64_t longest = 1;
     for (const ScoreRequest& request : requests) longest = std::max(longest, request.num_inputs());
     const auto backend = model_.create_backend();
-    Scorer scorer(*backend, model, model_.type_on(*backend), longest);
+    Scorer scorer(*backend, weights_of(model, model_.type_on(*backend)), longest);
     LiveLine line;
     auto scores = scorer.score(requests, [&](size_t done) {
       if (line.is_due()) line.show(fmt::format("scored {} of {}", done, requests.size()));
@@ -137,7 +137,7 @@ class EvaluateCommand final : public Command {
     const bool is_text = !text_file_.empty();
     std::shared_ptr<const Vocabulary> vocabulary;
     if (is_text || model_.tokenizer.is_given() || !model.vocabulary().tokenizer.empty())
-      vocabulary = vocabulary_of(model, model_.tokenizer);
+      vocabulary = vocabulary_of(model.vocabulary(), model.shape().vocab_size, model_.tokenizer);
     std::vector<int32_t> tokens;
     if (is_text) {
       Tokenizer(vocabulary, SpecialTokens::kToken).encode(checked_text(), tokens);
@@ -190,33 +190,18 @@ class EvaluateCommand final : public Command {
   }
 
   void run_tasks(StoredModel& model) const {
-    Tokenizer tokenizer(vocabulary_of(model, model_.tokenizer), SpecialTokens::kToken);
+    Tokenizer tokenizer(
+        vocabulary_of(model.vocabulary(), model.shape().vocab_size, model_.tokenizer),
+        SpecialTokens::kToken);
     const auto prefix = static_cast<int32_t>(model.vocabulary().end_of_document);
-    std::vector<Task> tasks;
-    std::vector<ScoreRequest> requests;
-    for (const std::string& file : task_files_) {
-      tasks.push_back(read_task(file, limit_));
-      for (size_t i = 0; i < tasks.back().examples.size(); ++i) {
-        try {
-          for (const TaskChoice& choice : tasks.back().examples[i].choices)
-            requests.push_back(request_of(choice, tokenizer, prefix, longest_));
-        } catch (const std::runtime_error& error) {
-          throw std::runtime_error(fmt::format("{}:{}: {}", file, i + 1, error.what()));
-        }
-      }
-    }
-    const std::vector<Score> scores = score(model, requests);
+    const TaskList list(task_files_, limit_, tokenizer, prefix, longest_);
+    const auto results = list.judge(score(model, list.requests()));
     std::string lines;
-    auto next = scores.begin();
-    for (const Task& task : tasks) {
-      std::vector<ExampleResult> results;
-      for (const TaskExample& example : task.examples) {
-        const auto end = next + static_cast<std::ptrdiff_t>(example.choices.size());
-        results.push_back(judge(task, example, {next, end}));
-        next = end;
-        lines += line_of(task, results.size() - 1, example, results.back());
-      }
-      report_task(task, summarise(results));
+    for (size_t t = 0; t < results.size(); ++t) {
+      const Task& task = list.tasks()[t];
+      for (size_t i = 0; i < results[t].size(); ++i)
+        lines += line_of(task, i, task.examples[i], results[t][i]);
+      report_task(task, summarise(results[t]));
     }
     if (!output_.empty()) write_file_atomically(output_, lines);
   }
@@ -237,16 +222,8 @@ class EvaluateCommand final : public Command {
 
   void report_task(const Task& task, const TaskResult& result) const {
     if (format_ == Format::kJson) {
-      Json json = {{"task", task.name},
-                   {"examples", result.num_examples},
-                   {"accuracy", result.accuracy},
-                   {"accuracy_stderr", result.accuracy_error}};
-      if (task.is_continuation) {
-        json["perplexity"] = result.perplexity;
-      } else {
-        json["accuracy_normalised"] = result.accuracy_normalised;
-        json["accuracy_normalised_stderr"] = result.accuracy_normalised_error;
-      }
+      Json json = {{"task", task.name}, {"examples", result.num_examples}};
+      for (const auto& [name, value] : named_numbers(task, result)) json[name] = value;
       return print_json(json);
     }
     const std::string other =

@@ -11,12 +11,11 @@ namespace weft {
 
 namespace {
 
-constexpr int64_t kBatchTokens = 8192;   // enough for the products' full rate
 constexpr int64_t kLogitsTokens = 2048;  // 400 MiB of fp32 logits of GPT-2's vocabulary
 
-ModelShape scorer_shape(const StoredModel& stored, DType dtype, int64_t longest) {
+ModelShape scorer_shape(const InferenceWeights& weights, int64_t longest, int64_t batch_tokens) {
   const int64_t T = std::max<int64_t>(2, longest);
-  return inference_shape(stored, dtype, std::clamp<int64_t>(kBatchTokens / T, 1, 64), T);
+  return inference_shape(weights, std::clamp<int64_t>(batch_tokens / T, 1, 64), T);
 }
 
 ActivationOptions scorer_activations(const ModelShape& shape) {
@@ -51,23 +50,22 @@ Scorer::Scorer(Backend& backend, const ModelShape& shape)
 
 // A scorer without a device tells which operations there will be; the longest have the largest
 // scratch.
-Scorer::Scorer(Backend& backend, StoredModel& stored, DType dtype, int64_t longest)
-    : Scorer(backend, scorer_shape(stored, dtype, longest)) {
+Scorer::Scorer(Backend& backend, const InferenceWeights& weights, int64_t longest,
+               int64_t batch_tokens)
+    : Scorer(backend, scorer_shape(weights, longest, batch_tokens)) {
   RecordingBackend recorder;
   Scorer planned(recorder, model_.shape());
-  planned.allocate(0);
+  planned.model_.allocate(0);
   MicroBatch batch;
   batch.tokens = planned.tokens_;
   batch.targets = planned.targets_;
   batch.document_bounds = planned.document_bounds_;
   planned.model_->forward(batch, /*training=*/false);
   planned.model_->loss(planned.loss_, batch, {.most_likely = planned.most_likely_});
-  allocate(backend.workspace_bytes(recorder.operations()));
-  end_of_document_ = static_cast<int32_t>(stored.vocabulary().end_of_document);
-  model_.load(stored);
+  model_.allocate(backend.workspace_bytes(recorder.operations()), weights.shared);
+  end_of_document_ = static_cast<int32_t>(weights.end_of_document);
+  if (weights.stored != nullptr) model_.load(*weights.stored);
 }
-
-void Scorer::allocate(int64_t workspace_bytes) { model_.allocate(workspace_bytes); }
 
 std::vector<Score> Scorer::score(std::span<const ScoreRequest> requests,
                                  const std::function<void(size_t)>& on_progress) {
@@ -78,11 +76,10 @@ std::vector<Score> Scorer::score(std::span<const ScoreRequest> requests,
     return requests[a].num_inputs() > requests[b].num_inputs();
   });
   std::vector<Score> scores(requests.size());
-  const auto batch_size = static_cast<size_t>(model_.shape().micro_batch_size);
-  for (size_t first = 0; first < order.size(); first += batch_size) {
+  for (size_t first = 0; first < order.size(); first += batch_size()) {
     std::vector<const ScoreRequest*> batch;
     std::vector<Score*> results;
-    for (size_t i = first; i < std::min(order.size(), first + batch_size); ++i) {
+    for (size_t i = first; i < std::min(order.size(), first + batch_size()); ++i) {
       batch.push_back(&requests[order[i]]);
       results.push_back(&scores[order[i]]);
     }

@@ -27,9 +27,16 @@ struct Score {
 
 class Scorer {
  public:
-  // Plans and allocates memory for requests of up to `longest` inputs, and loads the weights. All
-  // references must outlive this.
-  Scorer(Backend& backend, StoredModel& stored, DType dtype, int64_t longest);
+  static constexpr int64_t kBatchTokens = 8192;  // enough for the products' full rate
+
+  // Plans and allocates memory for requests of up to `longest` inputs, about `batch_tokens` of them
+  // at a time, and reads weights that are stored. The backend, and weights that are shared, must
+  // outlive this.
+  Scorer(Backend& backend, const InferenceWeights& weights, int64_t longest,
+         int64_t batch_tokens = kBatchTokens);
+
+  int64_t device_bytes() { return model_.plan().device_bytes(); }
+  size_t batch_size() const { return static_cast<size_t>(model_.shape().micro_batch_size); }
 
   // Returns a score for each request. Calls `on_progress` with the number of those that are done.
   std::vector<Score> score(
@@ -38,7 +45,6 @@ class Scorer {
 
  private:
   Scorer(Backend& backend, const ModelShape& shape);
-  void allocate(int64_t workspace_bytes);
   void score_batch(std::span<const ScoreRequest* const> batch, std::span<Score* const> scores);
 
   Backend& backend_;

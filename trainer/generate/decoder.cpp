@@ -13,9 +13,9 @@ namespace {
 // products' full rate, and few enough for their activations to stay small beside the weights.
 constexpr int64_t kPrefillTokens = 4096;
 
-ModelShape decoder_shape(const StoredModel& stored, DType dtype, const DecoderSizes& sizes) {
+ModelShape decoder_shape(const InferenceWeights& weights, const DecoderSizes& sizes) {
   const int64_t columns = std::max<int64_t>(1, kPrefillTokens / sizes.batch_size);
-  ModelShape shape = inference_shape(stored, dtype, sizes.batch_size,
+  ModelShape shape = inference_shape(weights, sizes.batch_size,
                                      std::clamp<int64_t>(sizes.longest_prompt - 1, 1, columns));
   shape.restarts_positions = shape.masks_other_documents = true;
   return shape;
@@ -47,20 +47,20 @@ Decoder::Decoder(Backend& backend, const ModelShape& shape, const DecoderSizes& 
 }
 
 // A decoder without a device tells which operations the longest prompt needs, and so their scratch.
-Decoder::Decoder(Backend& backend, StoredModel& stored, DType dtype, const DecoderSizes& sizes,
+Decoder::Decoder(Backend& backend, const InferenceWeights& weights, const DecoderSizes& sizes,
                  const Sampling& sampling)
-    : Decoder(backend, decoder_shape(stored, dtype, sizes), sizes, sampling) {
+    : Decoder(backend, decoder_shape(weights, sizes), sizes, sampling) {
   RecordingBackend recorder;
   Decoder planned(recorder, model_.shape(), sizes, sampling);
   planned.allocate(0);
   planned.start({{std::vector<int32_t>(static_cast<size_t>(sizes.longest_prompt))}}, 0);
   planned.step();
-  allocate(backend.workspace_bytes(recorder.operations()));
-  model_.load(stored);
+  allocate(backend.workspace_bytes(recorder.operations()), weights.shared);
+  if (weights.stored != nullptr) model_.load(*weights.stored);
 }
 
-void Decoder::allocate(int64_t workspace_bytes) {
-  model_.allocate(workspace_bytes);
+void Decoder::allocate(int64_t workspace_bytes, Tensor shared) {
+  model_.allocate(workspace_bytes, shared);
   for (int64_t i = 0; i < kMaxAhead; ++i) arrived_.push_back(backend_.create_event());
 }
 

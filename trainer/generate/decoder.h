@@ -37,9 +37,12 @@ class Decoder {
  public:
   static constexpr int64_t kMaxAhead = 4;
 
-  // Plans and allocates all memory, and loads the weights. References must outlive this.
-  Decoder(Backend& backend, StoredModel& stored, DType dtype, const DecoderSizes& sizes,
+  // Plans and allocates all memory, and reads weights that are stored. The backend, and weights
+  // that are shared, must outlive this.
+  Decoder(Backend& backend, const InferenceWeights& weights, const DecoderSizes& sizes,
           const Sampling& sampling);
+
+  int64_t device_bytes() { return model_.plan().device_bytes(); }
 
   // Takes up to batch_size prompts of up to longest_prompt tokens, each with one at least. Sequence
   // i draws the random numbers of stream first_stream + i.
@@ -53,7 +56,7 @@ class Decoder {
  private:
   Decoder(Backend& backend, const ModelShape& shape, const DecoderSizes& sizes,
           const Sampling& sampling);
-  void allocate(int64_t workspace_bytes);
+  void allocate(int64_t workspace_bytes, Tensor shared = {});
   void set_positions(std::span<const std::vector<int32_t>> prompts);
   // Computes the columns [0, num_columns) of the prompts.
   void prefill(std::span<const std::vector<int32_t>> prompts, int64_t num_columns);

@@ -63,18 +63,20 @@ class GenerateCommand final : public Command {
     generate_.sampling.temperature = static_cast<float>(number_of(temperature_));
     generate_.sampling.top_p = static_cast<float>(number_of(top_p_));
     const auto model = open_stored_model(model_.load);
-    const auto vocabulary = vocabulary_of(*model, model_.tokenizer);
+    const auto vocabulary =
+        vocabulary_of(model->vocabulary(), model->shape().vocab_size, model_.tokenizer);
     prompts_ = options.given("--prompts") ? read_prompts(prompts_file_)
                                           : std::vector<Prompt>{{"--prompt", prompt_}};
     const ModelShape& shape = model->shape();
     tokenize_prompts(prompts_, vocabulary,
-                     shape.has_position_table ? shape.max_positions : (int64_t{1} << 20));
+                     shape.has_position_table ? shape.max_positions : kMostPromptTokens);
     const auto backend = model_.create_backend();
     streams_ = format_ == Format::kText && prompts_.size() == 1;
     if (streams_) write_out(prompts_[0].text);
-    generate_texts(*backend, *model, model_.type_on(*backend), *vocabulary, prompts_, generate_,
-                   {.on_piece = [this](size_t, const std::string& piece) { show_piece(piece); },
-                    .on_text = [this](size_t i, const GeneratedText& text) { show(i, text); }});
+    TextGenerator generator(*backend, weights_of(*model, model_.type_on(*backend)), *vocabulary,
+                            prompts_, generate_);
+    generator.generate({.on_piece = [this](size_t, const std::string& piece) { show_piece(piece); },
+                        .on_text = [this](size_t i, const GeneratedText& text) { show(i, text); }});
     report(begun);
     return static_cast<int>(ExitCode::kDone);
   }
@@ -121,7 +123,8 @@ class GenerateCommand final : public Command {
 
   ModelOptions model_;
   GenerateOptions generate_;
-  std::string prompt_, prompts_file_, temperature_ = "0.8", top_p_ = "1";
+  std::string prompt_, prompts_file_, top_p_ = "1";
+  std::string temperature_ = fmt::format("{}", generate_.sampling.temperature);
   Format format_ = Format::kText;
   std::vector<Prompt> prompts_;
   bool streams_ = false;  // the text is shown while it grows

@@ -13,10 +13,17 @@ ActivationOptions without_backward(ActivationOptions activations) {
 
 }  // namespace
 
-ModelShape inference_shape(const StoredModel& model, DType dtype, int64_t micro_batch_size,
+InferenceWeights weights_of(StoredModel& stored, DType dtype) {
+  InferenceWeights weights{.shape = stored.shape(),
+                           .end_of_document = stored.vocabulary().end_of_document,
+                           .stored = &stored};
+  weights.shape.dtype = dtype;
+  return weights;
+}
+
+ModelShape inference_shape(const InferenceWeights& weights, int64_t micro_batch_size,
                            int64_t seq_length) {
-  ModelShape shape = model.shape();
-  shape.dtype = dtype;
+  ModelShape shape = weights.shape;
   shape.micro_batch_size = micro_batch_size;
   shape.seq_length = seq_length;
   return shape;
@@ -28,12 +35,14 @@ InferenceModel::InferenceModel(Backend& backend, const ModelShape& shape,
       shape_(shape),
       table_(shape, {}),
       alone_(create_self_communicator()),
-      model_(backend, *alone_, shape, {}, without_backward(activations), plan_) {
-  plan_.add(MemoryClass::kParameters, "parameters", &parameters_, shape.dtype,
-            {table_.arena_elements()});
-}
+      model_(backend, *alone_, shape, {}, without_backward(activations), plan_) {}
 
-void InferenceModel::allocate(int64_t workspace_bytes) {
+void InferenceModel::allocate(int64_t workspace_bytes, Tensor shared) {
+  parameters_ = shared;
+  if (!shared) {
+    plan_.add(MemoryClass::kParameters, "parameters", &parameters_, shape_.dtype,
+              {table_.arena_elements()});
+  }
   if (workspace_bytes > 0)
     plan_.add(MemoryClass::kWorkspace, "workspace", &workspace_, DType::kUInt8, {workspace_bytes});
   plan_.allocate(backend_);

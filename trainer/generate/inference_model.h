@@ -9,20 +9,30 @@
 
 namespace weft {
 
-// Returns the shape of `model` for forward passes over micro-batches of these sizes.
-ModelShape inference_shape(const StoredModel& model, DType dtype, int64_t micro_batch_size,
+// The weights of a model: on disk, or in memory where training keeps them.
+struct InferenceWeights {
+  ModelShape shape;               // with the type to compute in
+  int64_t end_of_document = -1;   // as in RunVocabulary
+  StoredModel* stored = nullptr;  // They are read from it,
+  Tensor shared = {};  // or they are these: the arena of a rank that holds the whole model
+};
+InferenceWeights weights_of(StoredModel& stored, DType dtype);
+
+// Returns the shape for forward passes over micro-batches of these sizes.
+ModelShape inference_shape(const InferenceWeights& weights, int64_t micro_batch_size,
                            int64_t seq_length);
 
 class InferenceModel {
  public:
-  // Plans the parameters and the model's buffers. Layers share their activations, because there is
-  // no backward. More buffers may be added to plan() until allocate().
+  // Plans the model's buffers. Layers share their activations, because there is no backward. More
+  // buffers may be added to plan() until allocate().
   InferenceModel(Backend& backend, const ModelShape& shape, ActivationOptions activations);
 
   MemoryPlan& plan() { return plan_; }
-  // `workspace_bytes` serve all operations that will run.
-  void allocate(int64_t workspace_bytes);
-  // Fills the parameters. Throws as StoredModel::read().
+  // `workspace_bytes` serve all operations that will run. The weights get memory of their own
+  // unless they are `shared`.
+  void allocate(int64_t workspace_bytes, Tensor shared = {});
+  // Reads the weights. Throws as StoredModel::read().
   void load(StoredModel& stored);
 
   const ModelShape& shape() const { return shape_; }

@@ -10,6 +10,8 @@
 
 namespace weft {
 
+constexpr int64_t kMostPromptTokens = 1 << 20;  // where the model has positions for more
+
 struct Prompt {
   std::string name;  // for messages: "--prompt", or file and line
   std::string text;

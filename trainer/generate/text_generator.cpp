@@ -59,40 +59,56 @@ bool absorb(std::span<const int32_t> tokens, std::vector<GrowingText>& texts, si
   return have_all_ended;
 }
 
-}  // namespace
-
-void generate_texts(Backend& backend, StoredModel& model, DType dtype, const Vocabulary& vocabulary,
-                    const std::vector<Prompt>& prompts, const GenerateOptions& options,
-                    const TextListener& listener) {
+DecoderSizes sizes_for(const std::vector<Prompt>& prompts, const ModelShape& shape,
+                       const Vocabulary& vocabulary, const GenerateOptions& options) {
   DecoderSizes sizes{
       .batch_size = std::min(options.batch_size, static_cast<int64_t>(prompts.size())),
       .vocabulary_size = vocabulary.size()};
   for (const Prompt& prompt : prompts) {
     sizes.longest_prompt = std::max(sizes.longest_prompt, static_cast<int64_t>(prompt.ids.size()));
-    sizes.num_tokens = std::max(sizes.num_tokens, most_tokens(prompt, model.shape(), options));
+    sizes.num_tokens = std::max(sizes.num_tokens, most_tokens(prompt, shape, options));
   }
-  Decoder decoder(backend, model, dtype, sizes, options.sampling);
-  // A GPU computes the next token while the host looks at this one.
-  const int64_t ahead = backend.kind() == DeviceKind::kCuda ? 1 : 0;
-  const auto batch_size = static_cast<size_t>(sizes.batch_size);
-  for (size_t first = 0; first < prompts.size(); first += batch_size) {
-    std::vector<std::vector<int32_t>> ids;
-    std::vector<GrowingText> texts;
-    for (size_t i = first; i < std::min(prompts.size(), first + batch_size); ++i) {
-      ids.push_back(prompts[i].ids);
-      const int64_t num_tokens = most_tokens(prompts[i], model.shape(), options);
-      texts.emplace_back(options.stop, num_tokens, num_tokens < options.num_tokens);
-    }
-    decoder.start(ids, static_cast<int64_t>(first));
-    bool have_all_ended = false;
-    for (int64_t step = 0; step < sizes.num_tokens + ahead && !have_all_ended; ++step) {
-      if (step < sizes.num_tokens) decoder.step();
-      if (step < ahead) continue;
-      have_all_ended = absorb(decoder.tokens_of(step - ahead), texts, first, vocabulary,
-                              model.vocabulary().end_of_document, listener);
-    }
-    for (size_t i = 0; i < texts.size(); ++i) listener.on_text(first + i, texts[i].result());
+  return sizes;
+}
+
+}  // namespace
+
+// A GPU computes the next token while the host looks at this one.
+TextGenerator::TextGenerator(Backend& backend, const InferenceWeights& weights,
+                             const Vocabulary& vocabulary, std::vector<Prompt> prompts,
+                             const GenerateOptions& options)
+    : vocabulary_(vocabulary),
+      shape_(weights.shape),
+      end_of_document_(weights.end_of_document),
+      prompts_(std::move(prompts)),
+      options_(options),
+      sizes_(sizes_for(prompts_, shape_, vocabulary, options)),
+      ahead_(backend.kind() == DeviceKind::kCuda ? 1 : 0),
+      decoder_(backend, weights, sizes_, options.sampling) {}
+
+void TextGenerator::generate(const TextListener& listener) {
+  const auto batch_size = static_cast<size_t>(sizes_.batch_size);
+  for (size_t first = 0; first < prompts_.size(); first += batch_size)
+    generate_batch(first, std::min(prompts_.size(), first + batch_size), listener);
+}
+
+void TextGenerator::generate_batch(size_t first, size_t end, const TextListener& listener) {
+  std::vector<std::vector<int32_t>> ids;
+  std::vector<GrowingText> texts;
+  for (size_t i = first; i < end; ++i) {
+    ids.push_back(prompts_[i].ids);
+    const int64_t num_tokens = most_tokens(prompts_[i], shape_, options_);
+    texts.emplace_back(options_.stop, num_tokens, num_tokens < options_.num_tokens);
   }
+  decoder_.start(ids, static_cast<int64_t>(first));
+  bool have_all_ended = false;
+  for (int64_t step = 0; step < sizes_.num_tokens + ahead_ && !have_all_ended; ++step) {
+    if (step < sizes_.num_tokens) decoder_.step();
+    if (step < ahead_) continue;
+    have_all_ended = absorb(decoder_.tokens_of(step - ahead_), texts, first, vocabulary_,
+                            end_of_document_, listener);
+  }
+  for (size_t i = 0; i < texts.size(); ++i) listener.on_text(first + i, texts[i].result());
 }
 
 }  // namespace weft

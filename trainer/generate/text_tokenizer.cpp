@@ -55,12 +55,10 @@ std::shared_ptr<const Vocabulary> load_known_files(const RunVocabulary& known,
 
 }  // namespace
 
-std::shared_ptr<const Vocabulary> vocabulary_of(const StoredModel& model,
+std::shared_ptr<const Vocabulary> vocabulary_of(const RunVocabulary& known, int64_t rows,
                                                 const TokenizerOptions& given) {
-  const RunVocabulary& known = model.vocabulary();
   const bool is_one_file = !given.tokenizer.empty();
   const auto loaded = is_one_file ? load_one_file(given.tokenizer) : load_known_files(known, given);
-  const int64_t rows = model.shape().vocab_size;
   const bool may_be_smaller = is_one_file || !known.tokenizer.empty();
   if (loaded->size() > rows || (loaded->size() < rows && !may_be_smaller)) {
     const std::string& named = is_one_file ? given.tokenizer : given.vocab_file;

@@ -19,11 +19,11 @@ struct TokenizerOptions {
   void validate(OptionSet& options) const;
 };
 
-// Returns the vocabulary of the given files, else of those that the model's data was made with
-// (find_tokenizer_files). Throws UsageError where there are none, where they are others
-// than the model knows, and where they have more tokens than the model; of GPT-2's files that the
-// model does not know also where they have fewer.
-std::shared_ptr<const Vocabulary> vocabulary_of(const StoredModel& model,
+// Returns the vocabulary of the given files, else of those that the data of a model with `rows`
+// words was made with, which `known` names (find_tokenizer_files). Throws UsageError where there
+// are none, where they are others than `known`, and where they have more tokens than the model; of
+// GPT-2's files that nothing names also where they have fewer.
+std::shared_ptr<const Vocabulary> vocabulary_of(const RunVocabulary& known, int64_t rows,
                                                 const TokenizerOptions& given);
 
 }  // namespace weft

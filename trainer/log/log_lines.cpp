@@ -9,6 +9,8 @@
 #include <iterator>
 #include <numeric>
 
+#include "indexed_dataset/base/terminal/terminal_text.h"
+
 namespace weft {
 
 namespace {
@@ -117,6 +119,17 @@ std::string validation_lines(const std::string& at, double loss) {
                   loss, perplexity(loss));
   const std::string dashes(text.size() + 1, '-');
   return fmt::format("{}\n{}\n{}\n", dashes, text, dashes);
+}
+
+std::string scores_line(const std::string& task, int64_t iteration, const NamedNumbers& numbers) {
+  std::string text = fmt::format(" task {} at iteration {} |", escape_message(task), iteration);
+  for (const auto& [name, value] : numbers) text += fmt::format(" {}: {:.6g} |", name, value);
+  return text + "\n";
+}
+
+std::string sample_line(int64_t iteration, const std::string& prompt, const std::string& text) {
+  return fmt::format(" sample at iteration {} | {} -> {}\n", iteration, escape_for_terminal(prompt),
+                     escape_for_terminal(text));
 }
 
 std::string arguments_banner(const std::vector<std::pair<std::string, std::string>>& arguments) {

@@ -39,6 +39,9 @@ struct IterationLine {
   bool log_throughput = false;
 };
 
+// The numbers of a benchmark by their names in metrics.jsonl.
+using NamedNumbers = std::vector<std::pair<std::string, double>>;
+
 struct Timer {
   std::string_view name;
   double ms = 0;
@@ -56,6 +59,9 @@ std::string progress_line(int64_t consumed_tokens, int64_t last_token, double to
 std::string validation_lines(const std::string& at, double loss);
 std::string arguments_banner(const std::vector<std::pair<std::string, std::string>>& arguments);
 std::string datetime_line(const std::string& event, const std::string& timestamp);
+std::string scores_line(const std::string& task, int64_t iteration, const NamedNumbers& numbers);
+// Returns the line of a text that the model has written behind a prompt, both escaped.
+std::string sample_line(int64_t iteration, const std::string& prompt, const std::string& text);
 std::string memory_line(int rank, int64_t iterations, int64_t allocated_bytes,
                         int64_t reserved_bytes);
 std::string saving_line(int64_t iteration, const std::string& folder);

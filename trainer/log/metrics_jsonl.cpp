@@ -13,7 +13,6 @@
 #include "indexed_dataset/base/process/json_integer.h"
 #include "indexed_dataset/base/process/parse_json.h"
 #include "indexed_dataset/base/storage/file_io.h"
-#include "trainer/log/log_lines.h"
 
 namespace weft {
 
@@ -83,6 +82,19 @@ std::string to_json_line(int64_t iteration, const std::string& name, double loss
   Json json = {{"iteration", iteration}, {name + "_loss", finite_or_null(loss)}};
   if (at_end) json["end_of_training"] = true;
   return json.dump() + "\n";
+}
+
+std::string scores_json_line(int64_t iteration, const std::string& task, int64_t num_examples,
+                             const NamedNumbers& numbers) {
+  Json json = {{"iteration", iteration}, {"task", task}, {"examples", num_examples}};
+  for (const auto& [name, value] : numbers) json[name] = finite_or_null(value);
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string sample_json_line(int64_t iteration, const std::string& prompt,
+                             const std::string& text) {
+  const Json json = {{"iteration", iteration}, {"prompt", prompt}, {"text", text}};
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 std::string untrained_step_line(int64_t iteration, int64_t consumed_samples,

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "trainer/log/log_lines.h"
+
 namespace weft {
 
 inline constexpr const char* kMetricsName = "metrics.jsonl";
@@ -37,6 +39,10 @@ std::string to_json_line(const StepMetrics& step);
 // `name` is "validation" or "test". An evaluation at the end of training belongs to no iteration,
 // so a resumed run drops it.
 std::string to_json_line(int64_t iteration, const std::string& name, double loss, bool at_end);
+// The numbers of a benchmark, and a text that the model has written behind a prompt.
+std::string scores_json_line(int64_t iteration, const std::string& task, int64_t num_examples,
+                             const NamedNumbers& numbers);
+std::string sample_json_line(int64_t iteration, const std::string& prompt, const std::string& text);
 // An iteration that has consumed its samples and trained nothing.
 std::string untrained_step_line(int64_t iteration, int64_t consumed_samples,
                                 int64_t consumed_tokens, int64_t global_batch_size);

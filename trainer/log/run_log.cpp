@@ -7,6 +7,9 @@
 #include <cstring>
 #include <filesystem>
 #include <iterator>
+#include <sstream>
+
+#include "indexed_dataset/base/terminal/terminal_text.h"
 
 namespace weft {
 
@@ -78,9 +81,14 @@ void RunLog::open_events(const Options& options) {
 }
 
 void RunLog::add_events(int64_t step, const std::vector<Scalar>& scalars) {
+  try_events([&] { events_->add(step, scalars); });
+}
+
+template <typename Add>
+void RunLog::try_events(const Add& add) {
   if (!events_) return;
   try {
-    events_->add(step, scalars);
+    add();
   } catch (const std::system_error& error) {
     stop_events(error);
   }
@@ -331,6 +339,33 @@ void RunLog::on_evaluation(const Evaluation& evaluation) {
   const std::string tag = "lm loss " + set;
   add_events(iteration, {{tag, value}, {tag + " ppl", ppl}});
   add_events(consumed_samples, {{tag + " vs samples", value}, {tag + " ppl vs samples", ppl}});
+}
+
+void RunLog::on_task(const TaskScores& scores) {
+  if (!logs_steps_) return;
+  const auto& [task, num_examples, numbers, iteration, consumed_samples] = scores;
+  print_line(scores_line(task, iteration, numbers));
+  if (metrics_) metrics_->add(scores_json_line(iteration, task, num_examples, numbers));
+  std::vector<Scalar> by_step, by_samples;
+  for (const auto& [name, value] : numbers) {
+    by_step.push_back({task + "/" + name, static_cast<float>(value)});
+    by_samples.push_back({task + "/" + name + " vs samples", static_cast<float>(value)});
+  }
+  add_events(iteration, by_step);
+  add_events(consumed_samples, by_samples);
+}
+
+// TensorBoard shows texts as Markdown, where an indented one is verbatim.
+void RunLog::on_sample(const Sample& sample) {
+  if (!logs_steps_) return;
+  print_line(sample_line(sample.iteration, sample.prompt, sample.text));
+  if (metrics_) metrics_->add(sample_json_line(sample.iteration, sample.prompt, sample.text));
+  std::istringstream lines(sample.prompt + sample.text);
+  std::string text;
+  for (std::string line; std::getline(lines, line);)
+    text += "    " + escape_for_terminal(line) + "\n";
+  const std::string tag = fmt::format("sample/{}", sample.number);
+  try_events([&] { events_->add_text(sample.iteration, tag, text); });
 }
 
 }  // namespace weft

@@ -72,6 +72,19 @@ class RunLog {
     bool at_end = false;  // after the last step of training
   };
   void on_evaluation(const Evaluation& evaluation);
+  struct TaskScores {
+    std::string task;
+    int64_t num_examples = 0;
+    NamedNumbers numbers = {};
+    int64_t iteration = 0, consumed_samples = 0;
+  };
+  void on_task(const TaskScores& scores);
+  struct Sample {
+    std::string prompt, text;
+    int64_t iteration = 0;
+    size_t number = 0;  // of the prompt, from 1 on
+  };
+  void on_sample(const Sample& sample);
 
   // While a Pause lives (evaluation, saving) the clock stands still, as in Megatron-LM core_r0.7.
   class Pause {
@@ -102,6 +115,8 @@ class RunLog {
   int64_t open_sample_losses(int64_t resumed_samples);
   void open_events(const Options& options);
   void add_events(int64_t step, const std::vector<Scalar>& scalars);
+  template <typename Add>
+  void try_events(const Add& add);
   void stop_events(const std::system_error& error);
   void count(const StepResult& result);
   void log_interval(const StepRecord& record, const StepResult& result);

@@ -80,19 +80,38 @@ T read_raw(std::string_view bytes) {
   return value;
 }
 
-// Returns the step of a whole record. event_at() wrote it behind the key and the 8 bytes of
-// wall_time. A record of the file version has none and gives 0.
-int64_t step_of(std::string_view record) {
-  constexpr size_t kStepKey = 12 + 9;
-  if (record.size() <= kStepKey || record[kStepKey] != (2 << 3)) return 0;
-  uint64_t step = 0;
-  int shift = 0;
-  for (size_t i = kStepKey + 1; i < record.size() && shift < 64; ++i, shift += 7) {
-    const auto byte = static_cast<uint8_t>(record[i]);
-    step |= static_cast<uint64_t>(byte & 0x7f) << shift;
+// Takes a number off the front of `bytes`.
+uint64_t take_varint(std::string_view& bytes) {
+  uint64_t value = 0;
+  for (int shift = 0; !bytes.empty() && shift < 64; shift += 7) {
+    const auto byte = static_cast<uint8_t>(bytes[0]);
+    bytes.remove_prefix(1);
+    value |= static_cast<uint64_t>(byte & 0x7f) << shift;
     if (byte < 0x80) break;
   }
-  return static_cast<int64_t>(step);
+  return value;
+}
+
+struct Place {
+  int64_t step = 0;
+  std::string_view tag;  // that of the first value
+};
+
+// Reads the place of a whole record, whose step event_at() wrote behind the key and the 8 bytes of
+// wall_time. A record of the file version has none.
+Place place_of(std::string_view record) {
+  constexpr size_t kStepKey = 12 + 9;
+  if (record.size() <= kStepKey || record[kStepKey] != (2 << 3)) return {};
+  record.remove_prefix(kStepKey + 1);
+  Place place{.step = static_cast<int64_t>(take_varint(record)), .tag = {}};
+  uint64_t size = 0;
+  // The summary, its first value, and the tag of that.
+  for (int level = 0; level < 3 && !record.empty(); ++level) {
+    record.remove_prefix(1);
+    size = take_varint(record);
+  }
+  place.tag = record.substr(0, size);
+  return place;
 }
 
 double wall_time_now() {
@@ -134,6 +153,24 @@ std::string scalars_record(double wall_time, int64_t step, const std::vector<Sca
   return record_of(event);
 }
 
+std::string text_record(double wall_time, int64_t step, const std::string& tag,
+                        const std::string& text) {
+  std::string tensor, plugin, metadata, value, summary;
+  append_key(tensor, 1, 0);
+  append_varint(tensor, 7);
+  append_bytes(tensor, 2, "");
+  append_bytes(tensor, 8, text);
+  append_bytes(plugin, 1, "text");
+  append_bytes(metadata, 1, plugin);
+  append_bytes(value, 1, tag);
+  append_bytes(value, 8, tensor);
+  append_bytes(value, 9, metadata);
+  append_bytes(summary, 1, value);
+  std::string event = event_at(wall_time, step);
+  append_bytes(event, 5, summary);
+  return record_of(event);
+}
+
 std::vector<std::string_view> whole_records(std::string_view file) {
   constexpr size_t kHeader = sizeof(uint64_t) + sizeof(uint32_t), kFooter = sizeof(uint32_t);
   std::vector<std::string_view> records;
@@ -160,8 +197,8 @@ int64_t drop_events_after(const std::filesystem::path& folder, const std::string
     const std::vector<std::string_view> records = whole_records(text);
     // One process has written the file, whose steps only grow.
     const auto dropped = std::find_if(records.begin(), records.end(), [&](std::string_view record) {
-      const bool by_samples = record.find(" vs samples") != std::string_view::npos;
-      return step_of(record) > (by_samples ? consumed_samples : iteration);
+      const Place place = place_of(record);
+      return place.step > (place.tag.ends_with(" vs samples") ? consumed_samples : iteration);
     });
     size_t kept_bytes = 0;
     for (auto record = records.begin(); record != dropped; ++record) kept_bytes += record->size();
@@ -183,6 +220,10 @@ EventFile::EventFile(const std::filesystem::path& folder, const std::string& run
 
 void EventFile::add(int64_t step, const std::vector<Scalar>& scalars) {
   write(scalars_record(wall_time_now(), step, scalars));
+}
+
+void EventFile::add_text(int64_t step, const std::string& tag, const std::string& text) {
+  write(text_record(wall_time_now(), step, tag, text));
 }
 
 void EventFile::write(const std::string& record) { file_.append(record.data(), record.size()); }

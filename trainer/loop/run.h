@@ -13,6 +13,8 @@
 #include "indexed_dataset/base/storage/lock_file.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/data/data_loader.h"
+#include "trainer/evaluate/task_list.h"
+#include "trainer/generate/prompts.h"
 #include "trainer/identity/data_identity.h"
 #include "trainer/log/run_log.h"
 #include "trainer/parallel/process_groups.h"
@@ -48,6 +50,13 @@ struct RunInputs {
   DataIdentity identity() const {
     return {data_watch.identities(), vocabulary, unseen ? unseen->sha256() : "", blends};
   }
+};
+
+// What the model is to do between steps (live_model.h), in its own tokens.
+struct RunTexts {
+  std::shared_ptr<const Vocabulary> vocabulary;  // null where there is neither
+  std::optional<TaskList> tasks;                 // --eval-tasks
+  std::vector<Prompt> prompts;                   // --sample-prompt
 };
 
 struct RunDevice {
@@ -88,6 +97,7 @@ struct RunProfile {
 struct Run {
   RunStart start;
   RunInputs inputs;
+  RunTexts texts;
   BatchSchedule schedule;
   std::deque<LockFile> locks;         // one for each folder that this run writes to
   std::unique_ptr<RunDevice> device;  // the trainer and the loaders refer to it

@@ -15,6 +15,7 @@
 #include "trainer/log/banner.h"
 #include "trainer/log/log_lines.h"
 #include "trainer/log/run_starts.h"
+#include "trainer/loop/live_model.h"
 #include "trainer/loop/run.h"
 #include "trainer/plan/limits.h"
 #include "trainer/profile/profiling_backend.h"
@@ -141,6 +142,7 @@ Run start_run(const RunStart& start, const std::vector<std::string>& notes) {
   RunInputs inputs{std::move(vocabulary), std::move(blends), std::move(data_watch),
                    read_unseen_documents(config)};
   check_padding(config, inputs.vocabulary);
+  RunTexts texts = read_run_texts(config, inputs.vocabulary);
   const std::string doubt =
       start.is_first_rank() ? check_document_ends(config, inputs.vocabulary) : std::string();
   check_threads(
@@ -182,6 +184,7 @@ Run start_run(const RunStart& start, const std::vector<std::string>& notes) {
 
   Run run{start,
           std::move(inputs),
+          std::move(texts),
           std::move(schedule),
           std::move(locks),
           std::move(device),

@@ -34,7 +34,9 @@ TrainLoop::TrainLoop(Run& run)
       saving_(run),
       first_iteration_(run.model.iteration() + 1),
       lr_consumed_samples_(run.model.consumed_samples()),
-      untrained_steps_(config_.untrained_steps()) {}
+      untrained_steps_(config_.untrained_steps()) {
+  if (run.texts.vocabulary) live_model_.emplace(run);
+}
 
 ExitCode TrainLoop::run() {
   try {
@@ -93,13 +95,14 @@ ExitCode TrainLoop::train() {
     }
 
     Control control = decide_control();
-    const bool acts = control.check_weights || control.evaluate || control.save;
+    const bool acts = control.check_weights || control.evaluate || control.infer || control.save;
     if (acts || control.stop != StopReason::kNone) {
       read_results(0);
       beat(0);
     }
     if (control.check_weights) saving_.check_weights();
     if (control.evaluate && !evaluation_.validate(/*at_end=*/false)) control = decide_control();
+    if (control.infer && !live_model_->log_what_is_due()) control = decide_control();
     if (control.save) saving_.save();
     if (control.stop != StopReason::kNone) return stop(control);
   }
@@ -245,6 +248,8 @@ Control TrainLoop::decide_control() {
   control.check_weights =
       config_.check_weights_interval && iteration() % *config_.check_weights_interval == 0;
   control.evaluate = !run_.data->datasets.valid.empty() && iteration() % config_.eval_interval == 0;
+  control.infer =
+      control.stop != StopReason::kSignal && live_model_ && live_model_->is_due(iteration());
   control.save = !config_.save.empty() && (stops || iteration() % *config_.save_interval == 0);
   return control;
 }

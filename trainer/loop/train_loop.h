@@ -11,6 +11,7 @@
 #include "indexed_dataset/base/process/exit_code.h"
 #include "trainer/log/heartbeat.h"
 #include "trainer/loop/evaluation.h"
+#include "trainer/loop/live_model.h"
 #include "trainer/loop/run.h"
 #include "trainer/loop/saving.h"
 
@@ -26,7 +27,7 @@ enum class StopReason { kNone, kSignal, kDuration, kInterval };
 
 // The actions of all ranks after an iteration.
 struct Control {
-  bool check_weights = false, evaluate = false, save = false;
+  bool check_weights = false, evaluate = false, infer = false, save = false;
   StopReason stop = StopReason::kNone;
   int stop_signal = 0;  // the signal that a rank has received, if any
 };
@@ -61,6 +62,7 @@ class TrainLoop {
   Trainer& trainer_;
   RunLog& log_;
   Evaluation evaluation_;
+  std::optional<LiveModel> live_model_;  // with --eval-tasks or --sample-prompt
   Saving saving_;
   const int64_t first_iteration_;  // of this process
   int64_t lr_consumed_samples_;    // consumed samples when the learning rate advanced last

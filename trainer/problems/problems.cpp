@@ -131,6 +131,21 @@ void check_world(const Config& c, ProblemList& p) {
            c.distributed_timeout_minutes);
 }
 
+// Benchmarks and texts while training.
+void check_inference(const Config& c, ProblemList& p) {
+  p.positive(c.eval_tasks_interval, "--eval-tasks-interval");
+  p.positive(c.sample_interval, "--sample-interval");
+  p.add_if(c.eval_tasks.empty() == c.eval_tasks_interval.has_value(),
+           "--eval-tasks and --eval-tasks-interval belong together: give both or none");
+  p.add_if(c.sample_prompt.empty() == c.sample_interval.has_value(),
+           "--sample-prompt and --sample-interval belong together: give both or none");
+  const bool infers = !c.eval_tasks.empty() || !c.sample_prompt.empty();
+  p.add_if(infers && (c.tensor_model_parallel_size > 1 || c.pipeline_model_parallel_size > 1),
+           "--eval-tasks and --sample-prompt need the whole model on each rank, without "
+           "--tensor-model-parallel-size and --pipeline-model-parallel-size; `weft-model evaluate` "
+           "and `generate` read the checkpoints of such a run");
+}
+
 std::vector<std::string> flags_of_dynamic_loss_scale(const Config& c) {
   const Config usual;
   std::vector<std::string> flags;
@@ -171,6 +186,7 @@ std::vector<std::string> problems_of(const Config& given) {
   check_profile(config, p);
   check_precision(config, p);
   check_world(config, p);
+  check_inference(config, p);
   return p.list;
 }
 

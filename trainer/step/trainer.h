@@ -123,6 +123,8 @@ class Trainer {
   double forward_backward(const GlobalBatch& batch);
   Tensor gradient(const Parameter& parameter) const;  // fp32, device, in the slice's shape
   Tensor weight(const Parameter& parameter);          // x, device, as state_tensors()
+  // The arena of all weights, x, on the device; complete after finish_gathering().
+  Tensor weights() const { return parameters_; }
 
   // --- checkpoints ---
   // Returns all tensors of this rank; without `optimizer` only the weights and their fp32 masters.

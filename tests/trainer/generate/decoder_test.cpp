@@ -56,7 +56,7 @@ class Decoding : public testing::TestWithParam<NamedShape> {
                        .vocabulary_size = stored_.shape().vocab_size};
     for (const Tokens& prompt : prompts)
       sizes.longest_prompt = std::max(sizes.longest_prompt, static_cast<int64_t>(prompt.size()));
-    Decoder decoder(*backend_, stored_, DType::kFloat32, sizes, sampling);
+    Decoder decoder(*backend_, weights_of(stored_, DType::kFloat32), sizes, sampling);
     decoder.start(prompts, first_stream);
     std::vector<Tokens> texts(prompts.size());
     for (int64_t step = 0; step < num_tokens; ++step) {
@@ -75,7 +75,7 @@ TEST_P(Decoding, WritesWhatWholePassesWrite) {
   constexpr int64_t kNumTokens = 20;
   const std::vector<Tokens> texts = decode(prompts, kNumTokens, {.temperature = 0});
 
-  InferenceModel model(*backend_, inference_shape(stored_, DType::kFloat32, 1, 60), {});
+  InferenceModel model(*backend_, inference_shape(weights_of(stored_, DType::kFloat32), 1, 60), {});
   Tensor memory;
   model.plan().add(MemoryClass::kBatch, "tokens", &memory, DType::kInt32, {60});
   model.allocate(128 << 20);  // more than any operation here takes, on any device

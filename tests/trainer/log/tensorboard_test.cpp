@@ -68,6 +68,22 @@ struct Event {
   std::vector<Scalar> scalars;
 };
 
+// Reads the field `number` of a message, which is the only one or the last of its kind.
+std::string_view field_of(std::string_view bytes, uint64_t number) {
+  std::string_view found;
+  for (Reader in{bytes}; !in.bytes.empty();) {
+    const uint64_t key = in.varint();
+    if ((key & 7) == 0) {
+      in.varint();
+      continue;
+    }
+    EXPECT_EQ(key & 7, 2U);
+    const std::string_view block = in.block();
+    if (key >> 3 == number) found = block;
+  }
+  return found;
+}
+
 Scalar decode_value(std::string_view bytes) {
   Scalar scalar;
   for (Reader in{bytes}; !in.bytes.empty();) {
@@ -152,6 +168,24 @@ TEST(TensorBoard, ARollbackDropsLaterPointsAndTornRecords) {
   EXPECT_EQ(events[4].step, 16);
   EXPECT_EQ(read_file(folder / "tb/events.out.tfevents.1.other"), foreign);
   EXPECT_EQ(whole_records(read_file(path)).size(), 5U);
+}
+
+// Bytes that TensorBoard's event accumulator reads as a text of step 7. Its words are no tag.
+TEST(TensorBoard, TextsAreStringTensorsOfTheTextPlugin) {
+  const std::string record = text_record(1700000001, 7, "sample/1", "a text vs samples\n");
+  const std::string_view event =
+      std::string_view(record).substr(12 + 9, record.size() - 12 - 9 - 4);
+  const std::string_view value = field_of(field_of(event, 5), 1);
+  EXPECT_EQ(field_of(value, 1), "sample/1");
+  EXPECT_EQ(field_of(value, 8).substr(0, 2), "\x08\x07");  // dtype: DT_STRING
+  EXPECT_EQ(field_of(field_of(value, 8), 8), "a text vs samples\n");
+  EXPECT_EQ(field_of(field_of(field_of(value, 9), 1), 1), "text");
+
+  const TemporaryFolder folder;
+  EventFile file(folder / "tb", "0a");
+  file.add_text(7, "sample/1", "a text vs samples\n");
+  EXPECT_EQ(drop_events_after(folder / "tb", "0a", 7, 1), 0);
+  EXPECT_EQ(drop_events_after(folder / "tb", "0a", 6, 100), 1);
 }
 
 TEST(TensorBoard, ReadingStopsAtTheFirstDamagedRecord) {
