@@ -16,7 +16,9 @@ BadLine bad_line() {
 
 TaskCounts counts(int64_t seed) {
   TaskCounts counts;
-  counts.totals = {seed, seed + 1, seed + 2, seed + 3, seed + 4, seed + 5, seed + 6, seed + 7, {}};
+  counts.totals = {seed,     seed + 1, seed + 2, seed + 3, seed + 4,
+                   seed + 5, seed + 6, seed + 7, {},       {}};
+  counts.totals.left_out.by_comparison = {{seed, 2, 3}, {0, seed + 1, 0}};
   counts.totals.bad_lines.by_problem.back() = seed + 8;
   counts.datasets = {{seed + 9, seed + 10, seed + 11}, {0, INT64_MAX, 1}};
   const auto crc = [&](uint32_t k) { return Crc32(~k, seed + 14 + k); };

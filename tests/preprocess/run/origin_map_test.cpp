@@ -86,7 +86,7 @@ TEST(SourceMapWithOrigins, PartsWithAndWithoutOriginsAreMerged) {
   const TemporaryFolder folder;
   const auto at = [&](const char* name) { return folder.path() / name; };
   const auto merge = [&](const std::vector<fs::path>& prefixes) {
-    return merge_datasets({prefixes, at("m"), 2, true, "1", {}}, [] {});
+    return merge_datasets({prefixes, at("m"), {}, 2, true, "1", {}}, [] {});
   };
   write_dataset(at("a"), {"a", "b"}, true);
   write_dataset(at("b"), {"c", "d"}, false);
