@@ -1,9 +1,30 @@
 # `cmake --install BUILD --prefix DIR` puts programs into bin/, job scripts and recipes into share/weft/jobs/, licence and notice into
-# share/doc/weft/. `cpack -G DEB` in a build folder makes a Debian package of the same, whose dependencies dpkg-shlibdeps finds.
+# share/doc/weft/, and what weft-data and weft-model say of themselves as man pages and completion of shells. `cpack -G DEB` in a build folder makes a Debian package of the same, whose dependencies dpkg-shlibdeps finds.
 set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)  # tests need not be built first
 foreach(program weft-data weft-train weft-model weft-run)
   if(TARGET ${program})
     install(TARGETS ${program} RUNTIME DESTINATION bin)
+  endif()
+endforeach()
+# They are printed by the installed programs' own builds: the options stand in one place. zsh of Debian looks for packages' files in
+# vendor-completions, and for those of an administrator in site-functions.
+foreach(program weft-data weft-model)
+  if(TARGET ${program})
+    install(CODE "
+      set(share \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/share\")
+      set(zsh zsh/site-functions)
+      if(CMAKE_INSTALL_PREFIX STREQUAL \"/usr\")
+        set(zsh zsh/vendor-completions)
+      endif()
+      function(print file)
+        get_filename_component(folder \"\${share}/\${file}\" DIRECTORY)
+        file(MAKE_DIRECTORY \"\${folder}\")
+        execute_process(COMMAND \"$<TARGET_FILE:${program}>\" \${ARGN} OUTPUT_FILE \"\${share}/\${file}\" COMMAND_ERROR_IS_FATAL ANY)
+        message(STATUS \"Installing: \${share}/\${file}\")
+      endfunction()
+      print(man/man1/${program}.1 man)
+      print(bash-completion/completions/${program} completion bash)
+      print(\${zsh}/_${program} completion zsh)")
   endif()
 endforeach()
 install(DIRECTORY jobs/ DESTINATION share/weft/jobs USE_SOURCE_PERMISSIONS PATTERN package EXCLUDE PATTERN quickstart.sh EXCLUDE)

@@ -15,6 +15,7 @@
 #include "indexed_dataset/base/process/stop_signal.h"
 #include "indexed_dataset/base/storage/lock_file.h"
 #include "indexed_dataset/base/terminal/messages.h"
+#include "indexed_dataset/base/terminal/progress_line.h"
 #include "indexed_dataset/base/terminal/terminal_text.h"
 #include "indexed_dataset/format/soundness/block_checksums.h"
 #include "indexed_dataset/order/blends/build_datasets.h"
@@ -33,7 +34,10 @@ using Json = nlohmann::ordered_json;
 class AnalyzeCommand final : public Command {
  public:
   AnalyzeCommand()
-      : Command("analyze", "take metrics of all samples, for a curriculum by difficulty") {}
+      : Command(
+            "analyze", "take metrics of all samples, for a curriculum by difficulty",
+            "weft-data analyze --data-path my_text_document --seq-length 1024 --train-samples 100_000 --metric vocab_rarity --output metrics") {
+  }
 
   void declare(OptionSet& options) override {
     order_.order().eval_iters = 0;  // only the training set is analyzed
@@ -107,7 +111,7 @@ class AnalyzeCommand final : public Command {
     const std::vector<Json> stamps =
         analyze_samples(samples, analysis, [&](const AnalysisProgress& now) {
           progress = now;
-          show(now, samples.num_samples(), start);
+          show(now, samples.num_samples());
           if (stop_signal() != 0) throw StoppedBySignal(stop_signal());
         });
     line_.clear();
@@ -189,15 +193,20 @@ class AnalyzeCommand final : public Command {
     return !damage;
   }
 
-  void show(const AnalysisProgress& now, int64_t num_samples,
-            std::chrono::steady_clock::time_point start) {
+  // Counting and analyzing are two walks over the samples, each with a speed of its own.
+  void show(const AnalysisProgress& now, int64_t num_samples) {
+    if (now.is_counting != was_counting_) {
+      was_counting_ = now.is_counting;
+      walk_begin_ = std::chrono::steady_clock::now();
+    }
     if (!line_.is_due()) return;
     const double seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    line_.show(fmt::format("{} {}/{} samples | {:.0f} MB/s",
-                           now.is_counting ? "counted" : "analyzed", grouped(now.num_samples),
-                           grouped(num_samples),
-                           static_cast<double>(now.num_bytes) / 1e6 / std::max(seconds, 1e-9)));
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - walk_begin_).count();
+    const auto done = static_cast<double>(now.num_samples);
+    line_.show((now.is_counting ? "counted " : "analyzed ") +
+               progress_fields(done, static_cast<double>(num_samples),
+                               done / std::max(seconds, 1e-9), "samples") +
+               " | " + grouped(now.num_samples) + " of " + grouped(num_samples));
   }
 
   static void print(const Json& stamp) {
@@ -217,6 +226,8 @@ class AnalyzeCommand final : public Command {
   std::optional<int> num_threads_;
   std::vector<std::vector<int64_t>> scores_;
   LiveLine line_;
+  bool was_counting_ = true;
+  std::chrono::steady_clock::time_point walk_begin_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/process/stop_signal.h"
 #include "indexed_dataset/base/terminal/messages.h"
+#include "indexed_dataset/base/terminal/progress_line.h"
 #include "indexed_dataset/base/terminal/terminal_text.h"
 #include "indexed_dataset/format/merge/merge.h"
 #include "indexed_dataset/format/pair/dataset_files.h"
@@ -37,8 +38,8 @@ void print_problems(const std::vector<std::string>& problems) {
 class VerifyCommand final : public Command {
  public:
   VerifyCommand()
-      : Command("verify",
-                "check every byte of a dataset against its checksums, and its structure") {}
+      : Command("verify", "check every byte of a dataset against its checksums, and its structure",
+                "weft-data verify my_text_document") {}
   void declare(OptionSet& options) override {
     options_.declare(options);
     threads_.declare(options);
@@ -53,7 +54,10 @@ class VerifyCommand final : public Command {
     if (options_.vocabulary.are_given()) {
       vocabulary_size = load_vocabulary(options_.vocabulary.files())->size();
     }
-    VerifyResult result = verify_dataset_files(prefix, vocabulary_size, threads_.resolved());
+    VerifyResult result = [&] {
+      ProgressLine line;
+      return verify_dataset_files(prefix, vocabulary_size, threads_.resolved(), line.report());
+    }();
     if (result.structure_problems.empty()) {
       const DatasetReader reader(prefix);
       if (manifest) compare(reader, *manifest, result.structure_problems);
@@ -126,7 +130,8 @@ class RepairCommand final : public Command {
  public:
   RepairCommand()
       : Command("repair",
-                "make a lost or damaged .idx again from the .bin and what stands beside it") {}
+                "make a lost or damaged .idx again from the .bin and what stands beside it",
+                "weft-data repair my_text_document") {}
   void declare(OptionSet& options) override {
     options.text("PREFIX", prefix_, "the dataset: its path without .bin and .idx");
     options.integer(
@@ -145,7 +150,11 @@ class RepairCommand final : public Command {
   int run(const OptionSet&) override {
     config_.prefix = without_suffix(prefix_);
     config_.num_threads = threads_.resolved();
-    const RepairReport report = repair_dataset(config_);
+    const RepairReport report = [&] {
+      ProgressLine line;
+      config_.on_progress = line.report();
+      return repair_dataset(config_);
+    }();
     const std::string idx = escape_message(config_.prefix.string()) + ".idx";
     if (report.was_sound) {
       fmt::print("{}: is sound, nothing was done\n", idx);
@@ -172,7 +181,8 @@ class RepairCommand final : public Command {
 class MergeCommand final : public Command {
  public:
   MergeCommand()
-      : Command("merge", "make one dataset of several, in the order of the command line") {}
+      : Command("merge", "make one dataset of several, in the order of the command line",
+                "weft-data merge a_text_document b_text_document --output-prefix ab") {}
   void declare(OptionSet& options) override {
     options.texts("PREFIX", prefixes_, "the datasets: their paths without .bin and .idx");
     options.text("--output-prefix", output_prefix_,
@@ -211,9 +221,13 @@ class MergeCommand final : public Command {
     config.drop_list = drop_list_;
     config.program_version = WEFT_VERSION;
     config.options = options.resolved();
-    const MergeReport report = merge_datasets(config, [] {
+    const auto check = [] {
       if (stop_signal() != 0) throw StoppedBySignal(stop_signal());
-    });
+    };
+    const MergeReport report = [&] {
+      ProgressLine line;
+      return merge_datasets(config, check, line.report());
+    }();
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     for (const std::string& note : report.notes) print_message("note: " + note);

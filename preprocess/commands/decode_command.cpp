@@ -18,7 +18,9 @@ namespace {
 
 class DecodeCommand final : public Command {
  public:
-  DecodeCommand() : Command("decode", "print the text of token ids, as encode prints them") {}
+  DecodeCommand()
+      : Command("decode", "print the text of token ids, as encode prints them",
+                "echo '7454 2402 257 640' | weft-data decode --input -") {}
 
   void declare(OptionSet& options) override {
     options.text("--input", input_, "the ids; '-' is standard input");

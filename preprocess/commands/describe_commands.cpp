@@ -9,6 +9,7 @@
 #include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/storage/file_io.h"
 #include "indexed_dataset/base/terminal/messages.h"
+#include "indexed_dataset/base/terminal/progress_line.h"
 #include "indexed_dataset/base/terminal/terminal_text.h"
 #include "indexed_dataset/format/merge/drop_list.h"
 #include "indexed_dataset/format/pair/dataset_files.h"
@@ -28,7 +29,9 @@ namespace {
 
 class InfoCommand final : public Command {
  public:
-  InfoCommand() : Command("info", "print what a dataset holds") {}
+  InfoCommand()
+      : Command("info", "print what a dataset holds",
+                "weft-data info my_text_document --documents 5") {}
 
   void declare(OptionSet& options) override {
     options_.declare(options);
@@ -99,7 +102,8 @@ class ReportCommand final : public Command {
       : Command(
             "report",
             "lengths, duplicates, repetition, bad lines and domains of a dataset, as a page or as "
-            "JSON") {}
+            "JSON",
+            "weft-data report my_text_document --output my.html") {}
   void declare(OptionSet& options) override {
     options.texts(
         "PREFIX", prefixes_,
@@ -133,11 +137,19 @@ class ReportCommand final : public Command {
     if (!output_.empty()) {
       guard_outputs({prefix}, {}, {output_}, {});
       if (!overwrite_) check_is_report(output_, "give another name, or --overwrite");
-      write_report(prefix, output_, report_options);
+      {
+        ProgressLine line("tokens");
+        report_options.on_progress = line.report();
+        write_report(prefix, output_, report_options);
+      }
       fmt::print("wrote {}\n", escape_message(output_));
       return 0;
     }
-    print_summary(gather_report(prefix, report_options));
+    print_summary([&] {
+      ProgressLine line("tokens");
+      report_options.on_progress = line.report();
+      return gather_report(prefix, report_options);
+    }());
     return 0;
   }
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <set>
@@ -14,10 +15,9 @@
 #include "indexed_dataset/base/storage/free_space.h"
 #include "indexed_dataset/base/storage/lock_file.h"
 #include "indexed_dataset/base/storage/sha256.h"
-#include "indexed_dataset/base/terminal/messages.h"
+#include "indexed_dataset/base/terminal/progress_line.h"
 #include "indexed_dataset/base/terminal/terminal_text.h"
 #include "preprocess/commands/commands.h"
-#include "preprocess/commands/progress.h"
 #include "preprocess/commands/store_options.h"
 #include "preprocess/stores/find_store.h"
 #include "preprocess/web/download.h"
@@ -35,7 +35,9 @@ class DownloadCommand final : public Command {
  public:
   DownloadCommand()
       : Command("download",
-                "fetch files over https: many connections, continued after a kill, checked") {}
+                "fetch files over https: many connections, continued after a kill, checked",
+                "weft-data download https://host.example/corpus.jsonl.zst --output-folder corpus") {
+  }
 
   void declare(OptionSet& options) override {
     options.texts("URL", urls_,
@@ -241,6 +243,8 @@ class DownloadCommand final : public Command {
     const LockFile lock(name + ".lock");
     if (is_there_already(request)) return;
     check_download_part(request.output);
+    begin_ = Clock::now();
+    num_bytes_before_ = -1;
     const DownloadResult result = download_file(
         request,
         [&](int64_t num_bytes, int64_t total_bytes) { return show(name, num_bytes, total_bytes); });
@@ -273,25 +277,32 @@ class DownloadCommand final : public Command {
     return true;
   }
 
-  // Shows how far a file is; false if the program is to stop.
+  // Shows how far a file is; false if the program is to stop. Bytes of an earlier run have no speed.
   bool show(const std::string& name, int64_t num_bytes, int64_t total_bytes) {
+    if (num_bytes_before_ < 0) num_bytes_before_ = num_bytes;
     if (num_bytes > 0 && live_line_.is_due()) {
-      std::string line = name + ": downloaded " + with_prefix(static_cast<double>(num_bytes), "B");
-      if (total_bytes > 0) {
-        line +=
-            fmt::format(" of {} ({:.1f}%)", with_prefix(static_cast<double>(total_bytes), "B"),
-                        100.0 * static_cast<double>(num_bytes) / static_cast<double>(total_bytes));
-      }
-      live_line_.show(line);
+      const double seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
+      const auto done = static_cast<double>(num_bytes);
+      const auto total = static_cast<double>(total_bytes > 0 ? total_bytes : -1);
+      live_line_.show("downloaded " +
+                      progress_fields(done, total,
+                                      static_cast<double>(num_bytes - num_bytes_before_) / seconds,
+                                      "B") +
+                      " | " + with_prefix(done, "B") +
+                      (total > 0 ? " of " + with_prefix(total, "B") : "") + " | " + name);
     }
     return stop_signal() == 0;
   }
+
+  using Clock = std::chrono::steady_clock;
 
   std::vector<std::string> urls_, mirrors_;
   std::string output_, folder_ = ".", sha256_, sha256sums_;
   FetchOptions fetch_;
   bool overwrite_ = false;
   LiveLine live_line_;
+  Clock::time_point begin_ = Clock::now();  // of the file that is downloaded
+  int64_t num_bytes_before_ = -1;           // of it, there before; -1: not known yet
 };
 
 }  // namespace

@@ -70,8 +70,8 @@ Seconds measure(const Work& work) {
 class EncodeCommand final : public Command {
  public:
   EncodeCommand()
-      : Command("encode", "print the token ids of a text, or with --decode the text of token ids") {
-  }
+      : Command("encode", "print the token ids of a text, or with --decode the text of token ids",
+                "echo 'Once upon a time' | weft-data encode --input -") {}
 
   void declare(OptionSet& options) override {
     options.text(

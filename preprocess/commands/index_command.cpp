@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cstdio>
 
-#include "indexed_dataset/base/terminal/messages.h"
+#include "indexed_dataset/base/terminal/progress_line.h"
 #include "indexed_dataset/base/terminal/terminal_text.h"
 #include "indexed_dataset/order/blends/build_datasets.h"
 #include "indexed_dataset/run_record/order_options.h"
@@ -18,7 +18,11 @@ namespace {
 
 class IndexCommand final : public Command {
  public:
-  IndexCommand() : Command("index", "build the sample indexes of a training run") {}
+  IndexCommand()
+      : Command(
+            "index", "build the sample indexes of a training run",
+            "weft-data index --data-path my_text_document --seq-length 1024 --train-samples 100_000 --data-cache-path cache") {
+  }
 
   void declare(OptionSet& options) override {
     order_.order().eval_iters = 0;  // unless they are asked for, only training is indexed
@@ -42,8 +46,7 @@ class IndexCommand final : public Command {
     SampleOrder order = order_.resolved();
     order.tokenizer = gpt2_files(vocab_file_, merge_file_);
     order.num_threads = num_threads_.value_or(0);
-    const TrainingDatasets datasets =
-        build_training_datasets(order, target_sizes_of(order, order.eval_iters));
+    const TrainingDatasets datasets = build(order);
     int64_t num_tokens = 0;
     for (const auto& reader : datasets.readers) num_tokens += reader->num_tokens();
     for (const IndexReport& report : datasets.reports) print(report);
@@ -55,6 +58,11 @@ class IndexCommand final : public Command {
   }
 
  private:
+  static TrainingDatasets build(const SampleOrder& order) {
+    ProgressLine line("datasets");
+    return build_training_datasets(order, target_sizes_of(order, order.eval_iters), line.report());
+  }
+
   static void print(const IndexReport& report) {
     const std::string asked =
         report.num_asked < 0 ? "one epoch" : fmt::format("{} samples asked", report.num_asked);

@@ -8,6 +8,7 @@
 #include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/process/stop_signal.h"
 #include "indexed_dataset/base/terminal/messages.h"
+#include "indexed_dataset/base/terminal/progress_line.h"
 #include "indexed_dataset/base/terminal/terminal_text.h"
 #include "indexed_dataset/format/sidecars/output_conflicts.h"
 #include "indexed_dataset/format/sidecars/tokenizer_files.h"
@@ -36,7 +37,7 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Prints progress: one refreshed line on a terminal, Megatron's lines in a log.
+// Prints progress: one refreshed line on a terminal; in a log a line each 10 s, Megatron's or ours.
 class ProgressPrinter {
  public:
   explicit ProgressPrinter(int64_t log_interval)
@@ -47,7 +48,7 @@ class ProgressPrinter {
   }
   void update(const PipelineTotals& totals) {
     if (!live_line_.is_terminal()) {
-      std::fputs(text_.log_lines(totals, seconds()).c_str(), stderr);
+      std::fputs(text_.log_line(totals, seconds()).c_str(), stderr);
     } else if (live_line_.is_due()) {
       live_line_.show(text_.live_line(totals, seconds()));
     }
@@ -72,7 +73,11 @@ class ProgressPrinter {
 
 class PreprocessCommand final : public Command {
  public:
-  PreprocessCommand() : Command("preprocess", "tokenize JSONL files into Megatron datasets") {}
+  PreprocessCommand()
+      : Command(
+            "preprocess", "tokenize JSONL files into Megatron datasets",
+            "weft-data preprocess --input 'corpus/*.jsonl.zst' --output-prefix my --append-eod --workers 16 --report my.html") {
+  }
   void declare(OptionSet& options) override { options_.declare(options); }
   void validate(OptionSet& options) const override { options_.validate(options); }
 
@@ -243,7 +248,9 @@ class PreprocessCommand final : public Command {
     if (options_.report.empty() || !report.is_leader) return;
     const std::vector<std::filesystem::path> paths = options_.report_files();
     for (size_t k = 0; k < report.outputs.size(); ++k) {
-      write_report(report.outputs[k].prefix, paths.at(k), {files, options_.config.num_workers});
+      ProgressLine line("tokens");
+      write_report(report.outputs[k].prefix, paths.at(k),
+                   {files, options_.config.num_workers, line.report()});
       progress.print_line("wrote " + paths.at(k).string());
     }
   }

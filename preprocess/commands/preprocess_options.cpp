@@ -22,10 +22,15 @@
 namespace weft {
 
 void PreprocessOptions::declare(OptionSet& options) {
+  options.group("Input and output");
   declare_run(options);
+  options.group("Documents");
   declare_documents(options);
+  options.group("Dataset");
   declare_dataset(options);
+  options.group("Several processes");
   declare_ranks(options);
+  options.group("Input and output");
   options.flag("--overwrite", config.overwrite,
                "replace a finished dataset, and drop unfinished work, of other options; replace a "
                "file that is no report by --report");

@@ -20,7 +20,8 @@ for field in "Package: weft" "Section: science" "Depends: .*libc6 [(]>= " "Depen
 done
 dpkg-deb --extract "$package" "$work/root"
 for file in bin/weft-data bin/weft-train bin/weft-model share/weft/jobs/2.distributed-training.sbatch share/weft/jobs/recipes/gpt3-175b.env \
-    share/doc/weft/LICENSE share/doc/weft/NOTICE; do
+    share/doc/weft/LICENSE share/doc/weft/NOTICE share/man/man1/weft-data.1 share/man/man1/weft-model.1 \
+    share/bash-completion/completions/weft-data share/zsh/vendor-completions/_weft-model; do
   [ -f "$work/root/usr/$file" ] || { echo "error: $file is not in the package"; exit 1; }
 done
 "$work/root/usr/bin/weft-train" --version | grep -q '^weft-train '

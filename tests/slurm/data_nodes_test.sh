@@ -75,7 +75,7 @@ wait_for_end "$job"
 forget_holds
 expect_equal "$DATA_PATH/plain"
 grep -q "^0: 3 ranks make one output together" "$work/plain.out" || fail "MPI did not number the ranks"
-grep -qE "^0: Processed 50 documents" "$work/plain.out" || fail "no progress in the log"
+grep -qE "^0: Processed [0-9]*[05]0 documents" "$work/plain.out" || fail "no progress in the log"
 
 # Rank 1 freezes in the middle of a write, with its first task done. The others name it and end, and the script requeues the job. In its
 # second start the rank's node dies: the same, but Slurm may be the first to requeue the job. The third start goes on to the end.

@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include "indexed_dataset/base/terminal/option_set.h"
+#include "indexed_dataset/base/terminal/option_table.h"
 #include "trainer/command_line/deepspeed_config.h"
 #include "trainer/command_line/megatron_flags.h"
 #include "trainer/command_line/options.h"
@@ -282,28 +283,6 @@ constexpr const char* kExample =
     "    --load checkpoints\n\n"
     "With --dry-run it says what the run would be and need, and ends.";
 
-// Breaks lines at the width of the terminal, $COLUMNS or 100, behind the column of the help texts.
-std::string wrapped(const std::string& text) {
-  constexpr size_t kHelpColumn = 30;
-  size_t width = 100;
-  if (const char* columns = std::getenv("COLUMNS"))
-    width = static_cast<size_t>(std::clamp<int64_t>(parse_int64(columns).value_or(100), 60, 500));
-  std::string result;
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find('\n', begin), text.size());
-    std::string line = text.substr(begin, end - begin);
-    begin = end + 1;
-    while (line.size() > width) {
-      const size_t blank = line.rfind(' ', width);
-      if (blank == std::string::npos || blank <= kHelpColumn) break;
-      result += line.substr(0, blank) + "\n";
-      line = std::string(kHelpColumn, ' ') + line.substr(blank + 1);
-    }
-    result += line + "\n";
-  }
-  return result;
-}
-
 // The text tells the number of CUDA devices, or why there are none: scripts choose a model by it.
 std::string version_text() {
   std::string why;
@@ -344,10 +323,10 @@ ParsedArguments parse_arguments(std::vector<std::string> arguments) {
   try {
     app.parse(std::move(arguments));
   } catch (const CLI::CallForHelp&) {
-    parsed.help = wrapped(app.help());
+    parsed.help = wrapped_help(app.help());
     return parsed;
   } catch (const CLI::CallForAllHelp&) {
-    parsed.help = wrapped(app.help());
+    parsed.help = wrapped_help(app.help());
     return parsed;
   } catch (const CLI::ParseError& error) {
     parsed.problems.emplace_back(error.what());

@@ -55,7 +55,8 @@ std::vector<int32_t> tokens_of_dataset(const std::string& prefix, int64_t max_to
 class EvaluateCommand final : public Command {
  public:
   EvaluateCommand()
-      : Command("evaluate", "tell the loss of a model on text, and its accuracy on benchmarks") {}
+      : Command("evaluate", "tell the loss of a model on text, and its accuracy on benchmarks",
+                "weft-model evaluate --load checkpoints --tasks hellaswag.jsonl") {}
 
   void declare(OptionSet& options) override {
     options.text("--data-path", data_path_,

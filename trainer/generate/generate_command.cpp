@@ -28,7 +28,9 @@ void write_out(const std::string& text) {
 
 class GenerateCommand final : public Command {
  public:
-  GenerateCommand() : Command("generate", "continue prompts with a model's text") {}
+  GenerateCommand()
+      : Command("generate", "continue prompts with a model's text",
+                "weft-model generate --load checkpoints --prompt 'Once upon a time' --tokens 50") {}
 
   void declare(OptionSet& options) override {
     options.text("--prompt", prompt_, "text that the model continues");

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <numeric>
 
+#include "indexed_dataset/base/terminal/progress_line.h"
 #include "indexed_dataset/base/terminal/terminal_text.h"
 
 namespace weft {
@@ -96,19 +97,9 @@ std::string timer_line(LogFormat format, std::span<const Timer> timers) {
 
 std::string progress_line(int64_t consumed_tokens, int64_t last_token, double tokens_per_s,
                           std::optional<double> mfu) {
-  std::string text = fmt::format(" > {:.1f} %", 100.0 * static_cast<double>(consumed_tokens) /
-                                                    static_cast<double>(last_token));
-  if (tokens_per_s > 0) {
-    const auto minutes = static_cast<int64_t>(
-        static_cast<double>(std::max<int64_t>(last_token - consumed_tokens, 0)) / tokens_per_s /
-        60);
-    const int64_t hours = minutes / 60;
-    text += hours >= 48  ? fmt::format(" | {} d {} h left", hours / 24, hours % 24)
-            : hours >= 1 ? fmt::format(" | {} h {} min left", hours, minutes % 60)
-                         : fmt::format(" | {} min left", minutes);
-    text += tokens_per_s >= 1e6 ? fmt::format(" | {:.2f} M tokens/s", tokens_per_s / 1e6)
-                                : fmt::format(" | {:.1f} K tokens/s", tokens_per_s / 1e3);
-  }
+  std::string text =
+      " > " + progress_fields(static_cast<double>(consumed_tokens), static_cast<double>(last_token),
+                              tokens_per_s, "tokens");
   if (mfu) text += fmt::format(" | MFU {:.1f} %", *mfu);
   return text + "\n";
 }

@@ -52,7 +52,7 @@ std::string iteration_line(LogFormat format, const IterationLine& line,
                            const std::string& timestamp);
 // Returns one "time (ms)" line, or the (min, max) block of megatron-2024; "" without timers.
 std::string timer_line(LogFormat format, std::span<const Timer> timers);
-// Returns how far a run is: " > 12.4 % | 3 h 10 min left | 57.0 K tokens/s | MFU 41.0 %".
+// Returns how far a run is: " > 12.4 % | 3 h 10 min left | 57.0 k tokens/s | MFU 41.0 %".
 std::string progress_line(int64_t consumed_tokens, int64_t last_token, double tokens_per_s,
                           std::optional<double> mfu);
 // `at` is "iteration 1000" or "the end of training for val data".

@@ -17,8 +17,8 @@ namespace {
 class ExportCommand final : public Command {
  public:
   ExportCommand()
-      : Command("export",
-                "write a Hugging Face folder of GPT-2, LLaMA or BLOOM from a checkpoint") {}
+      : Command("export", "write a Hugging Face folder of GPT-2, LLaMA or BLOOM from a checkpoint",
+                "weft-model export --load checkpoints --output my-gpt2-hf") {}
 
   void declare(OptionSet& options) override {
     options.text("--load", load_.folder, "checkpoint folder (weft-train's --save)");
@@ -92,8 +92,8 @@ class ExportCommand final : public Command {
 class ImportCommand final : public Command {
  public:
   ImportCommand()
-      : Command("import", "make a checkpoint from a Hugging Face folder of GPT-2, LLaMA or BLOOM") {
-  }
+      : Command("import", "make a checkpoint from a Hugging Face folder of GPT-2, LLaMA or BLOOM",
+                "weft-model import --input gpt2-hf --save start") {}
 
   void declare(OptionSet& options) override {
     options.text("--input", input_, "Hugging Face folder: config.json, model.safetensors");
@@ -131,7 +131,8 @@ class ImportCommand final : public Command {
 class DiffCommand final : public Command {
  public:
   DiffCommand()
-      : Command("diff", "tell which tensors of two checkpoints differ, and by how much") {}
+      : Command("diff", "tell which tensors of two checkpoints differ, and by how much",
+                "weft-model diff --first checkpoints --second other") {}
 
   void declare(OptionSet& options) override {
     options.text("--first", first_.folder, "checkpoint folder (weft-train's --save)");

@@ -20,6 +20,8 @@
 #include "indexed_dataset/base/process/stop_signal.h"
 #include "indexed_dataset/base/process/test_hooks.h"
 #include "indexed_dataset/base/terminal/messages.h"
+#include "indexed_dataset/base/terminal/option_table.h"
+#include "indexed_dataset/base/terminal/terminal_text.h"
 
 namespace weft {
 namespace {
@@ -37,6 +39,12 @@ struct CommandParser {
   CLI::App app;
   OptionSet options;
 };
+
+std::string help_of(const CommandParser& parser, const Command& command) {
+  std::string help = wrapped_help(parser.app.help());
+  if (!command.example().empty()) help += "\nExample:\n" + wrapped_command(command.example());
+  return help;
+}
 
 std::vector<std::string> option_names(const CLI::App& app) {
   std::vector<std::string> names;
@@ -140,8 +148,9 @@ int run_command(const std::string& program, Command& command, Words words) {
   std::reverse(words.begin(), words.end());  // CLI11 takes them from the back
   try {
     app.parse(words);
-  } catch (const CLI::Success& request) {
-    return app.exit(request);  // --help
+  } catch (const CLI::CallForHelp&) {
+    fmt::print("{}", help_of(parser, command));
+    return 0;
   } catch (const CLI::ParseError& error) {
     options.problem(problem_of_parser(error.what()));
     throw_problems(app.get_name(), options.problems());
@@ -155,16 +164,39 @@ int run_command(const std::string& program, Command& command, Words words) {
 
 void print_help(const std::string& program, const std::string& description,
                 const std::vector<Command*>& commands, bool with_options) {
-  fmt::print("{}\nUsage: {} COMMAND [OPTIONS]\n\nCommands:\n", description, program);
-  for (const Command* command : commands)
-    fmt::print("  {:<18} {}\n", command->name(), command->description());
   const std::string name = program.substr(0, program.find(' '));
-  fmt::print(
+  std::string text =
+      fmt::format("{}\nUsage: {} COMMAND [OPTIONS]\n\nCommands:\n", description, program);
+  for (const Command* command : commands)
+    text += fmt::format("  {:<28}{}\n", command->name(), command->description());
+  text += fmt::format(
       "\n{0} COMMAND --help lists the options of one, {0} --help-all those of all.\n"
       "{0} --version prints the version.\n",
       name);
+  fmt::print("{}", wrapped_help(text));
   if (!with_options) return;
-  for (Command* command : commands) fmt::print("\n{}", CommandParser(name, *command).app.help());
+  for (Command* command : commands)
+    fmt::print("\n{}", help_of(CommandParser(name, *command), *command));
+}
+
+// Prints what `completion SHELL` and `man` ask for. Returns false for other words.
+bool print_for_installation(const std::string& program, const std::string& description,
+                            const std::string& version_text,
+                            const std::vector<std::unique_ptr<Command>>& commands,
+                            const Words& words) {
+  const std::string what = fmt::format("{}", fmt::join(words, " "));
+  const auto make = what == "man"               ? man_page
+                    : what == "completion bash" ? bash_completion
+                    : what == "completion zsh"  ? zsh_completion
+                                                : nullptr;
+  if (make == nullptr) return false;
+  ProgramEntry entry{program, description, version_text, {}};
+  for (const auto& command : commands) {
+    entry.commands.push_back({command->name(), command->description(), command->example(),
+                              option_entries(CommandParser(program, *command).app)});
+  }
+  fmt::print("{}", make(entry));
+  return true;
 }
 
 // Answers words that name no command, or only the first of its two words.
@@ -216,6 +248,7 @@ int run_command_line(int argc, const char* const* argv, const std::string& descr
   const std::string path = argv[0];
   const std::string program = path.substr(path.rfind('/') + 1);
   Words words(argv + 1, argv + argc);
+  if (print_for_installation(program, description, version_text, commands, words)) return 0;
   if (!words.empty() && words[0] == "help") {  // `help merge` is `merge --help`
     words.erase(words.begin());
     words.emplace_back("--help");

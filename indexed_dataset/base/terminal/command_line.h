@@ -14,11 +14,15 @@ namespace weft {
 // A sub-command of a program; one of a sub-command has a name of two words.
 class Command {
  public:
-  Command(std::string name, std::string description)
-      : name_(std::move(name)), description_(std::move(description)) {}
+  // The example is a command line as one would type it; the help, the man page and tests show it.
+  Command(std::string name, std::string description, std::string example = "")
+      : name_(std::move(name)),
+        description_(std::move(description)),
+        example_(std::move(example)) {}
   virtual ~Command() = default;
   const std::string& name() const { return name_; }
   const std::string& description() const { return description_; }
+  const std::string& example() const { return example_; }
   virtual void declare(OptionSet& options) = 0;
   // Adds what is wrong with the options as a whole. Runs before run(), touches nothing but file
   // attributes.
@@ -26,12 +30,13 @@ class Command {
   virtual int run(const OptionSet& options) = 0;  // the exit code
 
  private:
-  std::string name_, description_;
+  std::string name_, description_, example_;
 };
 
 // Runs the command that the command line names, and says on standard error why it failed: all
 // problems with its options at once, or what it threw. Help and version go to standard output.
-// Returns the exit code: that of the command, that of its error (exit_code.h), or 128 + signal
+// `completion bash`, `completion zsh` and `man`, which the help does not list, print what the
+// installation needs. Returns the exit code: that of the command, that of its error (exit_code.h), or 128 + signal
 // after StoppedBySignal. A reader of standard output that stops early (`weft-data info | head`) is
 // no error. Never throws.
 int run_program(int argc, const char* const* argv, const std::string& description,

@@ -45,7 +45,7 @@ LiveLine::LiveLine() : is_terminal_(::isatty(STDERR_FILENO) == 1) {}
 
 bool LiveLine::is_due() const {
   return std::chrono::steady_clock::now() - last_shown_ >
-         (is_terminal_ ? std::chrono::milliseconds(200) : std::chrono::seconds(30));
+         (is_terminal_ ? std::chrono::milliseconds(200) : std::chrono::seconds(10));
 }
 
 void LiveLine::show(const std::string& line) {

@@ -18,15 +18,15 @@ std::string message_of(const std::exception& error);
 // Prints "error: ..." for an exception that ends the program, and returns its exit code.
 int print_error(const std::exception& error);
 
-// A line on standard error that says how far the work is: refreshed on a terminal, one every 30 s
-// in a log.
+// A line on standard error that says how far the work is: refreshed on a terminal, one every 10 s
+// in a log. Its fields, separated by " | ", stand in the order of their weight.
 class LiveLine {
  public:
   LiveLine();
   bool is_terminal() const { return is_terminal_; }
   // True when the next line may be shown.
   bool is_due() const;
-  // Names of files in `line` are escaped, and on a terminal what does not fit is cut off.
+  // Names of files in `line` are escaped, and on a terminal fields that do not fit are left out.
   void show(const std::string& line);
   // Makes room for another message; the line comes back with the next show().
   void clear() const;

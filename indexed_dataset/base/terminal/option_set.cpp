@@ -55,6 +55,7 @@ std::string with_default(const std::string& help, const std::string& value) {
 
 void OptionSet::remember(const std::string& name, std::function<std::string()> value) {
   values_.emplace_back(name, std::move(value));
+  if (!group_.empty()) app_.get_option(name)->group(group_);
 }
 
 void OptionSet::check(const std::function<void()>& run) {

@@ -27,6 +27,9 @@ class OptionSet {
  public:
   explicit OptionSet(CLI::App& app) : app_(app) {}
 
+  // Options that are declared from here on stand under this title in the help.
+  void group(const std::string& title) { group_ = title; }
+
   // A name without dashes is that of an argument: of the next one, or of all that are left.
   void text(const std::string& name, std::string& value, const std::string& help);
   void texts(const std::string& name, std::vector<std::string>& values, const std::string& help);
@@ -90,6 +93,7 @@ class OptionSet {
   void remember(const std::string& name, std::function<std::string()> value);
 
   CLI::App& app_;
+  std::string group_;
   std::vector<std::string> problems_;
   std::map<std::string, std::string> advice_;
   std::vector<std::pair<std::string, std::function<std::string()>>> values_;

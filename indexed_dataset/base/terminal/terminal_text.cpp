@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdint>
+#include <cstdlib>
 
 namespace weft {
 namespace {
@@ -102,10 +103,23 @@ std::string first_columns(const std::string& line, size_t num_columns) {
   return line.substr(0, at);
 }
 
-std::string fit_to_terminal(const std::string& line, int fd) {
+size_t terminal_columns(int fd, size_t otherwise) {
   winsize size{};
-  const bool is_known = ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return first_columns(line, is_known ? size.ws_col - 1U : 79);
+  if (::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  const char* columns = std::getenv("COLUMNS");
+  const int64_t count = columns == nullptr ? 0 : std::atoll(columns);
+  return count > 0 ? static_cast<size_t>(count) : otherwise;
+}
+
+std::string fit_to_terminal(const std::string& line, int fd) {
+  const size_t num_columns = terminal_columns(fd, 80) - 1;
+  std::string fitting = line;
+  while (first_columns(fitting, num_columns).size() < fitting.size()) {
+    const size_t last_field = fitting.rfind(" | ");
+    if (last_field == fitting.npos) return first_columns(fitting, num_columns);
+    fitting.resize(last_field);
+  }
+  return fitting;
 }
 
 std::string counted(int64_t count, const std::string& what) {

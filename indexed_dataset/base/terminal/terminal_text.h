@@ -25,8 +25,11 @@ bool looks_like_url(std::string_view text);
 // a signature.
 std::string display_url(const std::string& url);
 
+// The columns of the terminal behind `fd`, or else $COLUMNS, or else `otherwise`.
+size_t terminal_columns(int fd, size_t otherwise);
 // Cuts `line` to one line of the terminal behind `fd` (80 columns if it does not tell) without its
-// last column: a refreshed line must not wrap, or each refresh would leave one behind.
+// last column: a refreshed line must not wrap, or each refresh would leave one behind. Fields
+// (separated by " | ") are left out whole, from the end.
 std::string fit_to_terminal(const std::string& line, int fd);
 // The first `num_columns` characters.
 std::string first_columns(const std::string& line, size_t num_columns);

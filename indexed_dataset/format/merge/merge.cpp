@@ -123,7 +123,8 @@ void check_opens(const fs::path& sources) {
 
 }  // namespace
 
-MergeReport merge_datasets(const MergeConfig& config, const std::function<void()>& check) {
+MergeReport merge_datasets(const MergeConfig& config, const std::function<void()>& check,
+                           const OnProgress& on_progress) {
   std::vector<fs::path> inputs;
   for (const fs::path& prefix : config.prefixes) {
     for (const char* suffix : {".bin", ".idx"}) inputs.emplace_back(prefix.string() + suffix);
@@ -160,9 +161,14 @@ MergeReport merge_datasets(const MergeConfig& config, const std::function<void()
                                                pair_bytes / 900000 +
                                                static_cast<int64_t>(manifest.size()));
   const PartChecks part_checks(pairs, config.num_threads);
+  const int64_t num_steps = pairs.bin_bytes() + pair_bytes + (sources ? sources->size_bytes() : 0);
+  const auto see_bytes = [&](std::span<const std::byte> bytes) {
+    if (on_progress) on_progress("merged", std::ssize(bytes), num_steps);
+  };
   const auto see_part = [&](size_t part, int64_t at, std::span<const std::byte> bytes) {
     check();
     part_checks.compare(part, at, bytes);
+    see_bytes(bytes);
   };
   const auto [bin, idx] =
       pairs.write(folder.file(".bin"), folder.file(".idx"), config.num_threads, see_part);
@@ -177,6 +183,7 @@ MergeReport merge_datasets(const MergeConfig& config, const std::function<void()
   const auto see_result = [&](size_t file, int64_t at, std::span<const std::byte> bytes) {
     check();
     read_back.see(file, at, bytes);
+    see_bytes(bytes);
   };
   const auto checksums = compute_block_checksums(files, config.num_threads, see_result);
   read_back.check();

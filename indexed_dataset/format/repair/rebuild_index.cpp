@@ -46,7 +46,8 @@ void append_entries(OutputFile& file, int64_t count, const Entry& entry) {
 }  // namespace
 
 std::optional<int64_t> rebuild_index(const std::filesystem::path& bin, TokenType type,
-                                     int64_t end_of_document, int num_threads, OutputFile& idx) {
+                                     int64_t end_of_document, int num_threads, OutputFile& idx,
+                                     const OnProgress& on_progress) {
   const InputFile file(bin);
   const int64_t item_bytes = size_bytes(type);
   if (file.size_bytes() % item_bytes != 0) return std::nullopt;
@@ -60,6 +61,7 @@ std::optional<int64_t> rebuild_index(const std::filesystem::path& bin, TokenType
     const int64_t count = std::min(std::ssize(ends), num_blocks - first);
     parallel_for(count, num_threads, [&](int64_t k) {
       ends[static_cast<size_t>(k)] = ends_in_block(file, first + k, type, end_of_document);
+      if (on_progress) on_progress("searched", kBlockBytes, num_blocks * kBlockBytes);
     });
     std::vector<int32_t> lengths;
     for (int64_t k = 0; k < count; ++k) {

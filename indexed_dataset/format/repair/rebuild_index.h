@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "indexed_dataset/base/process/on_progress.h"
 #include "indexed_dataset/base/storage/file_io.h"
 #include "indexed_dataset/format/pair/dtype.h"
 
@@ -16,6 +17,7 @@ namespace weft {
 // over 2^31 tokens. Reads the file in parallel; memory does not grow with the number of documents.
 // Throws std::system_error.
 std::optional<int64_t> rebuild_index(const std::filesystem::path& bin, TokenType type,
-                                     int64_t end_of_document, int num_threads, OutputFile& idx);
+                                     int64_t end_of_document, int num_threads, OutputFile& idx,
+                                     const OnProgress& on_progress = {});
 
 }  // namespace weft

@@ -74,7 +74,8 @@ class Repair {
     const TokenType type = token_type();
     const int64_t end = end_of_document();
     if (evidence_.num_tokens < 0) check_tokens_of(type);
-    const auto num_rebuilt = rebuild_index(bin_, type, end, config_.num_threads, draft_);
+    const auto num_rebuilt =
+        rebuild_index(bin_, type, end, config_.num_threads, draft_, config_.on_progress);
     if (!num_rebuilt) {
       refuse(fmt::format("{} does not end with token {}, so its documents cannot be told by it",
                          bin_.string(), end));
@@ -177,7 +178,8 @@ RepairReport repair_dataset(const RepairConfig& config) {
   const DatasetLocks lock({config.prefix});
   RepairReport report;
   if (fs::exists(idx)) {
-    const VerifyResult found = verify_dataset_files(config.prefix, 0, config.num_threads);
+    const VerifyResult found =
+        verify_dataset_files(config.prefix, 0, config.num_threads, config.on_progress);
     if (found.index_is_sound) {
       report.was_sound = true;
       report.other_problems = found.problems();
@@ -194,7 +196,8 @@ RepairReport repair_dataset(const RepairConfig& config) {
   Repair repair(config, std::move(evidence));
   report.how = repair.make();
   repair.commit();
-  report.other_problems = verify_dataset_files(config.prefix, 0, config.num_threads).problems();
+  report.other_problems =
+      verify_dataset_files(config.prefix, 0, config.num_threads, config.on_progress).problems();
   return report;
 }
 

@@ -17,6 +17,8 @@
 #include <string>
 #include <vector>
 
+#include "indexed_dataset/base/process/on_progress.h"
+
 namespace weft {
 
 struct RepairConfig {
@@ -24,6 +26,7 @@ struct RepairConfig {
   // Needed without a manifest: the token that ends documents, and the bytes of a token (2 or 4).
   std::optional<int64_t> end_of_document, token_bytes;
   int num_threads = 1;
+  OnProgress on_progress = {};  // sees the bytes that are checked and searched for ends
 };
 
 struct RepairReport {

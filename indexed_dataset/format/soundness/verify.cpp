@@ -131,7 +131,7 @@ std::vector<DatasetFile> files_to_read(const std::filesystem::path& prefix,
 }  // namespace
 
 VerifyResult verify_dataset_files(const std::filesystem::path& prefix, int64_t vocabulary_size,
-                                  int num_threads) {
+                                  int num_threads, const OnProgress& on_progress) {
   VerifyResult result;
   const auto stored = stored_checksums(prefix, result);
   const std::vector<DatasetFile> files = files_to_read(
@@ -146,10 +146,13 @@ VerifyResult verify_dataset_files(const std::filesystem::path& prefix, int64_t v
 
   std::optional<TokenIdCheck> ids;
   if (index) ids.emplace(index->type, vocabulary_size);
+  int64_t num_bytes = 0;
+  for (const DatasetFile& file : files) num_bytes += InputFile(file.path).size_bytes();
   const auto found = compute_block_checksums(
       files, num_threads,
       [&](size_t file_idx, int64_t offset_bytes, std::span<const std::byte> bytes) {
         if (file_idx == 0 && ids) ids->see(offset_bytes, bytes);
+        if (on_progress) on_progress("verified", std::ssize(bytes), num_bytes);
       });
   if (ids) {
     ProblemList bad_ids(bin.path);

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "indexed_dataset/base/process/on_progress.h"
+
 namespace weft {
 
 struct VerifyResult {
@@ -28,7 +30,7 @@ struct VerifyResult {
 // position, the first few of each kind. Throws std::system_error if a file of the pair cannot be
 // read.
 VerifyResult verify_dataset_files(const std::filesystem::path& prefix, int64_t vocabulary_size,
-                                  int num_threads);
+                                  int num_threads, const OnProgress& on_progress = {});
 
 // For a dataset that this program has finished, without reading it: throws ChecksumMismatch if
 // PREFIX.checksums is missing or damaged, or if a file that it covers is missing or has another

@@ -34,10 +34,10 @@ class SplitBuilder {
  public:
   SplitBuilder(const SampleOrder& order, const DatasetReaders& readers, Split split,
                const DatasetTargetSizes& sizes, CachedBlends& blends,
-               std::vector<IndexReport>& reports)
+               std::vector<IndexReport>& reports, const OnProgress& on_progress)
       : order_(order),
         split_(split),
-        datasets_(order, readers, split, sizes, reports),
+        datasets_(order, readers, split, sizes, reports, on_progress),
         blends_(blends),
         reports_(reports) {}
 
@@ -222,14 +222,14 @@ const BlendedDataset* TrainingDatasets::first(Split split) const {
   return groups.empty() ? nullptr : &groups.front().dataset;
 }
 
-TrainingDatasets build_training_datasets(const SampleOrder& order,
-                                         const DatasetTargetSizes& sizes) {
+TrainingDatasets build_training_datasets(const SampleOrder& order, const DatasetTargetSizes& sizes,
+                                         const OnProgress& on_progress) {
   TrainingDatasets datasets;
   const DatasetReaders readers = open_readers(order, datasets);
   CachedBlends blends(order);
   const auto build = [&](Split split, int64_t num_samples, auto use) {
     if (num_samples == 0) return;
-    SplitBuilder builder(order, readers, split, sizes, blends, datasets.reports);
+    SplitBuilder builder(order, readers, split, sizes, blends, datasets.reports, on_progress);
     for (const Blend& blend : order.blends.of(split)) {
       if (split == Split::kTest && !builder.has_share(blend)) continue;
       BlendedDataset dataset = builder.build(blend, num_samples);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "indexed_dataset/base/process/on_progress.h"
 #include "indexed_dataset/order/blends/blended_dataset.h"
 #include "indexed_dataset/order/blends/index_report.h"
 #include "indexed_dataset/order/blends/sample_order.h"
@@ -36,7 +37,8 @@ struct TrainingDatasets {
 // are wanted from a split that gets no sequence, and for weights that outrun a dataset: naming it,
 // the samples that it would have to give and has, and what to change; and for weights with
 // full_validation. std::runtime_error when its sequences hold no tokens; and as DatasetReader,
-// build_gpt_index and open_curriculum do.
-TrainingDatasets build_training_datasets(const SampleOrder& order, const DatasetTargetSizes& sizes);
+// build_gpt_index and open_curriculum do. Each index of a dataset is a step of `on_progress`.
+TrainingDatasets build_training_datasets(const SampleOrder& order, const DatasetTargetSizes& sizes,
+                                         const OnProgress& on_progress = {});
 
 }  // namespace weft

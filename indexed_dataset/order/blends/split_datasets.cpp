@@ -20,8 +20,14 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 }
 
 SplitDatasets::SplitDatasets(const SampleOrder& order, const DatasetReaders& readers, Split split,
-                             const DatasetTargetSizes& sizes, std::vector<IndexReport>& reports)
-    : order_(order), readers_(readers), split_(split), sizes_(sizes), reports_(reports) {}
+                             const DatasetTargetSizes& sizes, std::vector<IndexReport>& reports,
+                             const OnProgress& on_progress)
+    : order_(order),
+      readers_(readers),
+      split_(split),
+      sizes_(sizes),
+      reports_(reports),
+      on_progress_(on_progress) {}
 
 std::vector<GptDataset> SplitDatasets::build(
     const Blend& blend, const std::vector<std::optional<int64_t>>& num_samples) {
@@ -101,6 +107,8 @@ void SplitDatasets::build_some(const Blend& blend, const std::vector<WantedIndex
       written.push_back(i);
     }
     reports[i].seconds = seconds_since(start);
+    if (on_progress_)
+      on_progress_("indexed for " + std::string(split_name(split_)), 1, std::ssize(wanted));
   }
   if (written.empty()) return;
   writer->finish();

@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "indexed_dataset/base/process/on_progress.h"
 #include "indexed_dataset/order/blends/index_report.h"
 #include "indexed_dataset/order/blends/sample_order.h"
 #include "indexed_dataset/order/index_caches/index_cache_writer.h"
@@ -32,9 +33,11 @@ struct WantedIndex {
 
 class SplitDatasets {
  public:
-  // All references must outlive it. Each index adds its report to `reports`.
+  // All references must outlive it. Each index adds its report to `reports`, and is one step of
+  // `on_progress`.
   SplitDatasets(const SampleOrder& order, const DatasetReaders& readers, Split split,
-                const DatasetTargetSizes& sizes, std::vector<IndexReport>& reports);
+                const DatasetTargetSizes& sizes, std::vector<IndexReport>& reports,
+                const OnProgress& on_progress);
 
   // Builds the first lap of each dataset of the blend, with so many samples; nothing means one
   // epoch. Throws as build_training_datasets().
@@ -77,6 +80,7 @@ class SplitDatasets {
   const Split split_;
   const DatasetTargetSizes& sizes_;
   std::vector<IndexReport>& reports_;
+  const OnProgress& on_progress_;
 };
 
 }  // namespace weft

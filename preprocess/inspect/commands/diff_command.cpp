@@ -22,7 +22,8 @@ constexpr Layout kDifference = {
 class InspectDiffCommand final : public Command {
  public:
   InspectDiffCommand()
-      : Command("inspect diff", "tell in what the training data of two runs differs, and why") {}
+      : Command("inspect diff", "tell in what the training data of two runs differs, and why",
+                "weft-data inspect diff checkpoints other") {}
 
   void declare(OptionSet& options) override {
     options.text("RUN1", runs_[0], "a training run's folder");

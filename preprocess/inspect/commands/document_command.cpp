@@ -22,7 +22,8 @@ class InspectDocumentCommand final : public Command {
  public:
   InspectDocumentCommand()
       : Command("inspect document",
-                "print one document of a dataset: file and byte of its line, ids, text") {}
+                "print one document of a dataset: file and byte of its line, ids, text",
+                "weft-data inspect document my_text_document 17") {}
   void declare(OptionSet& options) override {
     options_.declare(options);
     options.text("N", number_, "the document, counted from 0, empty ones included");

@@ -68,7 +68,8 @@ class InspectDocumentsCommand final : public Command {
  public:
   InspectDocumentsCommand()
       : Command("inspect documents",
-                "tell which iterations and ranks of a training run took a document") {}
+                "tell which iterations and ranks of a training run took a document",
+                "weft-data inspect documents --run checkpoints --document 77") {}
   void declare(OptionSet& options) override { options_.declare(options); }
   void validate(OptionSet& options) const override { options_.validate(options); }
 

@@ -42,7 +42,8 @@ struct Seen {
 class InspectExposureCommand final : public Command {
  public:
   InspectExposureCommand()
-      : Command("inspect exposure", "tell what a training run has seen of its training data") {}
+      : Command("inspect exposure", "tell what a training run has seen of its training data",
+                "weft-data inspect exposure --run checkpoints --by source") {}
 
   void declare(OptionSet& options) override {
     run_.declare(options);

@@ -33,7 +33,8 @@ constexpr size_t kShownBytes = 400;  // of a match: it may be a line of any leng
 class InspectGrepCommand final : public Command {
  public:
   InspectGrepCommand()
-      : Command("inspect grep", "find a pattern in what some iterations of a training run took") {}
+      : Command("inspect grep", "find a pattern in what some iterations of a training run took",
+                "weft-data inspect grep 'brown fox' --run checkpoints --iterations 8 12") {}
 
   void declare(OptionSet& options) override {
     options.text(

@@ -23,7 +23,8 @@ namespace {
 class InspectSamplesCommand final : public Command {
  public:
   InspectSamplesCommand()
-      : Command("inspect samples", "print the samples of a training run: documents, ids, text") {}
+      : Command("inspect samples", "print the samples of a training run: documents, ids, text",
+                "weft-data inspect samples --run checkpoints --iteration 730") {}
   void declare(OptionSet& options) override {
     run_.declare(options);
     selection_.declare(options);

@@ -167,8 +167,8 @@ class InspectSpikesCommand final : public Command {
  public:
   InspectSpikesCommand()
       : Command("inspect spikes",
-                "find the iterations whose loss or gradient norm jumps, and the text that did it") {
-  }
+                "find the iterations whose loss or gradient norm jumps, and the text that did it",
+                "weft-data inspect spikes --run checkpoints") {}
   void declare(OptionSet& options) override { options_.declare(options); }
   void validate(OptionSet& options) const override { options_.validate(options); }
 

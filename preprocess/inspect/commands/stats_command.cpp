@@ -59,7 +59,8 @@ class InspectStatsCommand final : public Command {
  public:
   InspectStatsCommand()
       : Command("inspect stats",
-                "show which documents stand out in what some iterations of a run took") {}
+                "show which documents stand out in what some iterations of a run took",
+                "weft-data inspect stats --run checkpoints --iterations 8 12 --top 3") {}
 
   void declare(OptionSet& options) override {
     run_.declare(options);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <mutex>
+#include <numeric>
 #include <span>
 #include <utility>
 
@@ -116,13 +117,16 @@ void Findings::add(const Findings& other) {
   }
 }
 
-Findings examine_documents(const ReportContext& context, int num_threads) {
+Findings examine_documents(const ReportContext& context, int num_threads,
+                           const std::function<void(int64_t num_tokens)>& see_tokens) {
   Findings all;
   std::mutex mutex;
   for_each_range(context.documents.count(), num_threads, [&](int64_t begin, int64_t end) {
     Findings findings;
     DocumentExaminer examiner(context, findings);
     for (int64_t i = begin; i < end; ++i) examiner.examine(i);
+    const auto& counts = findings.tokens_by_length;
+    see_tokens(std::accumulate(counts.begin(), counts.end(), int64_t{0}));
     const std::lock_guard lock(mutex);
     all.add(findings);
   });

@@ -166,7 +166,10 @@ DataReport gather_report(const std::filesystem::path& prefix, const ReportOption
                               sources ? &*sources : nullptr,
                               end_of_document_of(named_end_of_document, vocabulary.get()),
                               *equal_texts};
-  Findings all = examine_documents(context, options.num_threads);
+  const auto see_tokens = [&](int64_t num_tokens) {
+    if (options.on_progress) options.on_progress("examined", num_tokens, reader.num_tokens());
+  };
+  Findings all = examine_documents(context, options.num_threads, see_tokens);
 
   report.num_documents = documents.count();
   report.num_empty_documents = all.num_empty;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "indexed_dataset/base/process/on_progress.h"
 #include "indexed_dataset/format/sidecars/tokenizer_files.h"
 #include "preprocess/inspect/report/data_report.h"
 
@@ -13,6 +14,7 @@ namespace weft {
 struct ReportOptions {
   TokenizerFiles tokenizer;  // empty: those of the dataset's manifest
   int num_threads = 1;
+  OnProgress on_progress = {};  // sees the tokens
 };
 
 // Reads the whole dataset. It takes 16 bytes of memory a document, for its duplicates and after

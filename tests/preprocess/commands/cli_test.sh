@@ -31,6 +31,51 @@ for words in 'inspect -h' 'help inspect'; do expect 0 'inspect document' "$data"
 expect 0 'Usage: weft-data inspect samples' "$data" help inspect samples
 expect 0 '--max-bad-lines' "$data" --help-all
 
+# --- help fits the terminal, and every command has an example with options that it has
+for columns in 80 120; do
+  COLUMNS=$columns expect 0 '--max-bad-lines' "$data" --help-all
+  # A line is longer only where there is no blank behind the column at which texts begin.
+  awk -v n="$columns" 'length($0) > n && index(substr($0, 32, n - 31), " ") { print; bad = 1 } END { exit bad }' out.log ||
+    fail "lines of over $columns columns"
+done
+"$data" --help | sed -nE 's/^  ([a-z-]+( [a-z-]+)?)  +.*/\1/p' | sed 's/ *$//' >commands
+[ "$(wc -l <commands)" -ge 20 ] || { cat commands; fail "the list of commands"; }
+while read -r command; do
+  expect 0 'Example:' "$data" $command --help
+  example=$(sed '1,/^Example:/d' out.log)
+  grep -qF -- "weft-data $command" <<<"$example" || fail "the example of $command: $example"
+  for option in $(grep -oE -- ' --[a-z-]+' <<<"$example" || true); do
+    grep -qE -- "^  $option( |$)" out.log || fail "the example of $command has $option, which it does not know"
+  done
+done <commands
+
+# --- completion of shells and man pages come from the options
+expect 0 'complete -o default -F _weft_data weft-data' "$data" completion bash
+bash -c '
+  source out.log
+  complete_words() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=(); _weft_data; echo "${COMPREPLY[*]}"; }
+  set -e
+  [ "$(complete_words weft-data prep)" = preprocess ]
+  [[ " $(complete_words weft-data "") " = *" merge "*" inspect "* ]]
+  [[ " $(complete_words weft-data inspect "") " = *" samples "*" spikes "* ]]
+  [ "$(complete_words weft-data preprocess --input x --outp)" = --output-prefix ]
+  [ "$(complete_words weft-data inspect documents --docu)" = "--document --document-list" ] ||
+    [[ "$(complete_words weft-data inspect documents --docu)" = --document* ]]
+  [ "$(complete_words weft-data preprocess --on-bad-line "")" = "stop skip" ]
+  [ -z "$(complete_words weft-data verify "")" ]   # files, by readline
+' || fail "completion of bash"
+for option in $("$data" preprocess --help | grep -oE -- '^  --[a-z-]+'); do
+  grep -qF -- " $option" out.log || fail "no completion for $option"
+done
+expect 0 '#compdef weft-data' "$data" completion zsh
+! command -v zsh >/dev/null || zsh -n out.log || fail "completion of zsh"
+expect 0 '.SH COMMANDS' "$data" man
+if command -v groff >/dev/null; then
+  groff -man -ww -Tutf8 -K utf8 out.log >page 2>warnings || fail "groff"
+  [ ! -s warnings ] || { head warnings; fail "the man page has warnings"; }
+  sed 's/\x1b\[[0-9;]*m//g' page | grep -qF -- '--max-bad-lines N' || fail "the man page lacks an option"
+fi
+
 # --- wrong usage: everything at once, with hints, exit 2
 expect 2 'did you mean preprocess?' "$data" preproces
 expect 2 'did you mean preprocess?' "$data" preproces --help
@@ -56,9 +101,9 @@ expect 4 "does not exist; create it first" "$data" preprocess --input corpus.jso
 [ -z "$(ls x* 2>/dev/null)" ] || fail "wrong options left $(ls x*)"
 
 # --- Megatron's log, options and files
-expect 0 'Processed 2000 documents (' "$data" preprocess --input corpus.jsonl --output-prefix plain --tokenizer-type GPT2BPETokenizer \
+expect 0 'Processed ' "$data" preprocess --input corpus.jsonl --output-prefix plain --tokenizer-type GPT2BPETokenizer \
   --vocab-file gpt2/vocab.json --merge-file gpt2/merges.txt --json-keys text --append-eod --workers 2 --log-interval 1_000
-for line in '^Opening corpus.jsonl$' '^Time to startup: [0-9.e-]*$' '^Processed 1000 documents ([0-9.]* docs/s, [0-9.]* MB/s).$' \
+for line in '^Opening corpus.jsonl$' '^Time to startup: [0-9.e-]*$' '^Processed [12]000 documents ([0-9.]* docs/s, [0-9.]* MB/s).$' \
   '^done: 2000 documents (0 empty), [0-9]* tokens, 0 bad lines, 0 lone surrogates replaced, '; do
   grep -q "$line" out.log || { cat out.log; fail "no line $line"; }
 done

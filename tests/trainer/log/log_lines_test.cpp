@@ -138,10 +138,10 @@ TEST(LogLines, TheOthers) {
 
 TEST(LogLines, ProgressIsPercentTimeLeftAndRate) {
   EXPECT_EQ(progress_line(1'240'000, 10'000'000, 769.2, 41.02),
-            " > 12.4 % | 3 h 9 min left | 0.8 K tokens/s | MFU 41.0 %\n");
+            " > 12.4 % | 3 h 9 min left | 769 tokens/s | MFU 41.0 %\n");
   EXPECT_EQ(progress_line(0, 300'000'000'000, 1.2e6, {}),
             " > 0.0 % | 2 d 21 h left | 1.20 M tokens/s\n");
-  EXPECT_EQ(progress_line(90, 100, 1, {}), " > 90.0 % | 0 min left | 0.0 K tokens/s\n");
+  EXPECT_EQ(progress_line(90, 100, 1, {}), " > 90.0 % | 10 s left | 1 tokens/s\n");
 }
 
 }  // namespace

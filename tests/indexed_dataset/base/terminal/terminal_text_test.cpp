@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "indexed_dataset/base/terminal/option_table.h"
+
 namespace weft {
 namespace {
 
@@ -41,6 +43,22 @@ TEST(TerminalLine, IsCutBetweenCharacters) {
   EXPECT_EQ(first_columns("caf", 80), "caf");
   EXPECT_EQ(first_columns("caf", 0), "");
   EXPECT_EQ(fit_to_terminal(std::string(200, 'x'), -1), std::string(79, 'x'));
+  EXPECT_EQ(fit_to_terminal("done 5 % | 3 s left | " + std::string(60, 'x'), -1),
+            "done 5 % | 3 s left");
+}
+
+// Standard output of tests is no terminal.
+TEST(TerminalHelp, FitsTheColumns) {
+  ::setenv("COLUMNS", "60", 1);
+  EXPECT_EQ(wrapped_help("  --name TEXT                 one two three four five six seven eight\n"),
+            "  --name TEXT                 one two three four five six\n"
+            "                              seven eight\n");
+  EXPECT_EQ(wrapped_help(std::string(70, 'x') + "\n"), std::string(70, 'x') + "\n");
+  EXPECT_EQ(wrapped_command("program command --first-option value --second-option value"),
+            "  program command --first-option value \\\n      --second-option value\n");
+  ::unsetenv("COLUMNS");
+  EXPECT_EQ(wrapped_command("program command --first-option value --second-option value"),
+            "  program command --first-option value --second-option value\n");
 }
 
 }  // namespace
