@@ -51,6 +51,13 @@ TaskExample example_of(const SortedJson& line) {
   return example;
 }
 
+// The tokens that the tokenizer puts before each text, unless the text begins with the first one.
+std::vector<int32_t> beginning_of(const std::string& text, const Vocabulary& vocabulary) {
+  const std::vector<int32_t>& ids = vocabulary.prefix_ids();
+  if (ids.empty() || text.starts_with(vocabulary.bytes(ids.front()))) return {};
+  return ids;
+}
+
 // Characters as Python counts them. A space before the ending only separates it from the context.
 double num_characters(const std::string& ending) {
   const size_t first = std::min(ending.find_first_not_of(' '), ending.size());
@@ -106,14 +113,17 @@ ScoreRequest request_of(const TaskChoice& choice, Tokenizer& tokenizer, int32_t 
   const size_t num_kept = end == std::string::npos ? 0 : end + 1;
   const std::string context = choice.context.substr(0, num_kept);
   ScoreRequest request;
+  const std::vector<int32_t>& before_texts = tokenizer.vocabulary().prefix_ids();
   if (context.empty()) {
-    if (prefix < 0)
+    const int32_t first = before_texts.empty() ? prefix : before_texts.front();
+    if (first < 0)
       throw std::runtime_error(
           "a context is empty, and the model has no token to begin a text with");
-    request.tokens = {prefix};
+    request.tokens = {first};
     tokenizer.encode(choice.context + choice.ending, request.tokens);
   } else {
-    std::vector<int32_t> of_context;
+    std::vector<int32_t> of_context = beginning_of(context, tokenizer.vocabulary());
+    request.tokens = of_context;
     tokenizer.encode(context, of_context);
     tokenizer.encode(choice.context + choice.ending, request.tokens);
     request.num_context = of_context.size();

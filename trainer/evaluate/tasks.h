@@ -40,8 +40,10 @@ Task read_task(const std::filesystem::path& file, std::optional<int64_t> limit);
 
 // Returns the request of a choice, [Gao et al., lm_eval/api/model.py _encode_pair]: spaces at the
 // end of the context begin the ending, the ending's tokens are those that the whole text has behind
-// as many as the context's, and of more than `longest` inputs the first ones are left out. An empty
-// context is `prefix`; that must not be -1 then (std::runtime_error).
+// as many as the context's, and of more than `longest` inputs the first ones are left out. Both
+// begin with the tokens that the tokenizer puts before each text (LLaMA's <s>), unless the text
+// does. An empty context is the first of these, or `prefix`; that must not be -1 then
+// (std::runtime_error).
 ScoreRequest request_of(const TaskChoice& choice, Tokenizer& tokenizer, int32_t prefix,
                         int64_t longest);
 

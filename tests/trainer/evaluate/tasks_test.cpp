@@ -8,6 +8,7 @@
 #include "tests/temporary_folder.h"
 #include "tests/trainer/generate/byte_tokenizer.h"
 #include "tokenizer/formats/load_gpt2.h"
+#include "tokenizer/formats/load_tokenizer.h"
 
 namespace weft {
 namespace {
@@ -62,6 +63,46 @@ TEST_F(Tasks, ExamplesHaveEndingsOrContexts) {
   EXPECT_EQ(read_task(folder_ / "task.jsonl", 2).examples.size(), 2U);
   EXPECT_TRUE(read_task(write("{\"context\": \"c\", \"endings\": [\" a\"]}\n"), std::nullopt)
                   .is_continuation);
+}
+
+// As the tokenizer.json of LLaMA: <|endoftext|> stands for its <s>.
+TEST_F(Tasks, TextsBeginAsTheTokenizerSays) {
+  const nlohmann::json vocab = nlohmann::json::parse(read_file(folder_ / "vocab.json"));
+  const nlohmann::json end = {
+      {"id", "<|endoftext|>"}, {"ids", {256}}, {"tokens", {"<|endoftext|>"}}};
+  nlohmann::json model = {{"type", "BPE"}, {"vocab", vocab}, {"merges", nlohmann::json::array()}};
+  model["vocab"].erase("<|endoftext|>");
+  const nlohmann::json file = {
+      {"added_tokens",
+       {{{"id", 256},
+         {"content", "<|endoftext|>"},
+         {"special", true},
+         {"normalized", false},
+         {"lstrip", false},
+         {"rstrip", false},
+         {"single_word", false}}}},
+      {"normalizer", nullptr},
+      {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}}},
+      {"post_processor",
+       {{"type", "TemplateProcessing"},
+        {"single",
+         {{{"SpecialToken", {{"id", "<|endoftext|>"}, {"type_id", 0}}}},
+          {{"Sequence", {{"id", "A"}, {"type_id", 0}}}}}},
+        {"pair", nlohmann::json::array()},
+        {"special_tokens", {{"<|endoftext|>", end}}}}},
+      {"decoder", {{"type", "ByteLevel"}}},
+      {"model", model}};
+  const std::string text = file.dump();
+  Tokenizer tokenizer(load_tokenizer({"tokenizer.json", text}, {}), SpecialTokens::kToken);
+  const auto first_tokens = [&](const std::string& context) {
+    const ScoreRequest made = request_of({context, "y"}, tokenizer, 7, 100);
+    EXPECT_EQ(made.num_context + 1, made.tokens.size());
+    return std::vector<int32_t>(made.tokens.begin(), made.tokens.end() - 1);
+  };
+  const int32_t x = 'x' - 33;
+  EXPECT_EQ(first_tokens("x"), (std::vector<int32_t>{256, x}));
+  EXPECT_EQ(first_tokens("<|endoftext|>x"), (std::vector<int32_t>{256, x}));
+  EXPECT_EQ(first_tokens(""), (std::vector<int32_t>{256}));
 }
 
 TEST_F(Tasks, BrokenLinesAreNamed) {
