@@ -10,10 +10,12 @@
 namespace weft {
 
 struct InputLayout {
-  std::string format;  // of its content: "plain", "gzip", "xz", "zstd", "bzip2"; "stream": a pipe
+  // Of its content: "plain", "gzip", "xz", "zstd", "bzip2", "parquet", "arrow"; "stream": a pipe.
+  std::string format;
   int64_t file_bytes = 0;  // -1 for a pipe
   bool cut_anywhere = false;
   bool is_one_task = false;  // is read from front to back all the same: a URL
+  bool has_rows = false;     // a table: Input::open_rows() reads it, and positions in it are rows
   // File offsets at which decoding can begin, ascending, [0] = 0.
   std::vector<int64_t> part_begins{0};
 

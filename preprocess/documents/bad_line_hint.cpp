@@ -22,9 +22,8 @@ struct FileKind {
 };
 
 constexpr const char* kConvert = "convert it to JSON lines first";
-constexpr const char* kPandas =
-    "convert it to JSON lines first (pandas: to_json(OUT, orient=\"records\", lines=True))";
-constexpr const char* kArrow = "convert it to JSON lines first (datasets: to_json(OUT))";
+constexpr const char* kAsFile =
+    "it is read from a file of its own, not from a pipe, an address or compressed data";
 constexpr const char* kWarc =
     "extract the text of its pages first (datatrove); of a WET file, which holds texts: zcat -f FILE "
     R"(| jq -Rsc 'split("WARC/1.0\r\n")[] | select(contains("WARC-Type: conversion")) | {text: )"
@@ -37,9 +36,9 @@ constexpr const char* kFetchFile = "fetch the file itself";
 // begin alike comes first.
 constexpr FileKind kFileKinds[] = {
     {0, "WARC/1."sv, "a WARC file", kWarc},
-    {0, "PAR1"sv, "a Parquet file", kPandas},
-    {0, "ARROW1"sv, "an Arrow file", kArrow},
-    {0, "\xFF\xFF\xFF\xFF"sv, "an Arrow stream", kArrow},
+    {0, "PAR1"sv, "a Parquet file", kAsFile},
+    {0, "ARROW1"sv, "an Arrow file", kAsFile},
+    {0, "\xFF\xFF\xFF\xFF"sv, "an Arrow stream", kAsFile},
     {0, "Obj\x01"sv, "an Avro file", kConvert},
     {0, "SQLite format 3\0"sv, "an SQLite database", kConvert},
     {0, "\x93NUMPY"sv, "a NumPy array", kConvert},

@@ -25,13 +25,16 @@ const char* describe(LineProblem problem) {
 
 std::string BadLine::message() const {
   std::string text =
-      counts_lines_of_part
+      is_row ? fmt::format("{}: row {}{}: ", input, offset_bytes,
+                           counts_bytes_of_part ? " of this part" : "")
+      : counts_lines_of_part
           ? fmt::format("{}: line {} of this part (byte {} of {}): ", input, line_number,
                         offset_bytes, counts_bytes_of_part ? "the part" : "the file")
           : fmt::format("{}:{}: (byte {}) ", input, line_number, offset_bytes);
   text += describe(outcome.problem);
   if (!outcome.detail.empty()) text += ": " + outcome.detail;
-  if (outcome.position > 0) text += fmt::format(", at byte {} of the line", outcome.position);
+  if (outcome.position > 0)
+    text += fmt::format(", at byte {} of the {}", outcome.position, is_row ? "text" : "line");
   if (!hint.empty()) text += "; " + hint;
   return text;
 }

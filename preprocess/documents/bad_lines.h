@@ -46,9 +46,11 @@ struct BadLine {
   // In a part of the work (--shard) that begins within the input lines are counted from there, and
   // bytes as well if the input is compressed.
   bool counts_lines_of_part = false, counts_bytes_of_part = false;
+  bool is_row = false;  // of a table: `offset_bytes` is its number, from 0
 
   // FILE:LINE: (byte OFFSET) REASON: DETAIL, at byte N of the line; HINT
   // or FILE: line LINE of this part (byte OFFSET of the file, or part): REASON ...
+  // or FILE: row OFFSET (of this part): REASON ...
   std::string message() const;
 };
 

@@ -25,11 +25,17 @@ ChunkTokenizer::ChunkTokenizer(std::shared_ptr<const Vocabulary> vocabulary,
                                                : vocabulary->end_of_document()),
       tokenizer_(vocabulary, rules.special_tokens),
       lines_(rules.json_keys, rules.origin_key, rules.max_line_bytes, rules.where),
+      rows_(rules.json_keys, rules.max_line_bytes),
       marks_(rules.json_keys.size()) {}
 
 void ChunkTokenizer::tokenize(const LineChunk& chunk, Batch& result) {
   lines_.open(chunk);
   tokenize(lines_, result);
+}
+
+void ChunkTokenizer::tokenize(const RowChunk& chunk, Batch& result) {
+  rows_.open(chunk);
+  tokenize(rows_, result);
 }
 
 void ChunkTokenizer::tokenize(DocumentReader& documents, Batch& result) {

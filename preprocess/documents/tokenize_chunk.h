@@ -10,6 +10,7 @@
 #include "indexed_dataset/format/pair/dtype.h"
 #include "preprocess/documents/batch.h"
 #include "preprocess/documents/line_reader.h"
+#include "preprocess/documents/row_reader.h"
 #include "preprocess/stream/line_chunks.h"
 #include "tokenizer/tokenizer.h"
 
@@ -47,8 +48,9 @@ class ChunkTokenizer {
  public:
   ChunkTokenizer(std::shared_ptr<const Vocabulary> vocabulary, const TokenizeRules& rules);
 
-  // Under OnBadLine::kStop both end at the first bad line.
+  // Under OnBadLine::kStop all end at the first bad line.
   void tokenize(const LineChunk& chunk, Batch& result);
+  void tokenize(const RowChunk& chunk, Batch& result);
   void tokenize(DocumentReader& documents, Batch& result);
 
  private:
@@ -69,6 +71,7 @@ class ChunkTokenizer {
   int32_t end_of_document_ = -1;
   Tokenizer tokenizer_;
   LineReader lines_;
+  RowReader rows_;
   std::vector<Mark> marks_;  // by key
 };
 

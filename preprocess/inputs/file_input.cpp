@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <system_error>
 
+#include "preprocess/columnar/table_file.h"
 #include "preprocess/inputs/input.h"
 
 namespace weft {
@@ -81,7 +82,13 @@ class FileInput final : public Input {
     identity_ = {};
     if (S_ISREG(status.st_mode) && !tells_its_size(name(), status.st_size)) return be_stream();
     identity_ = identity_of(status);
-    layout_ = input_layout(name());
+    if (const auto format = table_format_of_file(name())) {
+      table_ = std::make_unique<TableFile>(name(), *format,
+                                           [path = name()] { return open_random_access(path); });
+      layout_ = table_->layout();
+    } else {
+      layout_ = input_layout(name());
+    }
   }
   bool has_changed() const override {
     return !identity_.version.empty() && identity_of(status_of(name())) != identity_;
@@ -93,6 +100,13 @@ class FileInput final : public Input {
     return open_input_range(name(), layout_, begin, end < 0 ? layout_.file_bytes : end, cancelled,
                             options);
   }
+  std::unique_ptr<RowSource> open_rows(int64_t begin, int64_t end, int64_t num_rows_passed,
+                                       const RowRequest& request) const override {
+    return table_->read(begin, end, num_rows_passed, request);
+  }
+
+ private:
+  std::unique_ptr<TableFile> table_;  // null: it holds none
 };
 
 // Standard input ("-"), a named pipe or a device: read once, from front to back.

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "preprocess/columnar/table.h"
 #include "preprocess/compressed/input_layout.h"
 #include "preprocess/web/fetch_options.h"
 
@@ -53,6 +54,9 @@ class Input {
   virtual std::unique_ptr<ByteSource> open(int64_t begin, int64_t end,
                                            const std::atomic<bool>& cancelled,
                                            const DecodeOptions& options) const = 0;
+  // The rows of the range, for an input whose layout has rows; see Table::read().
+  virtual std::unique_ptr<RowSource> open_rows(int64_t begin, int64_t end, int64_t num_rows_passed,
+                                               const RowRequest& request) const;
 
  protected:
   explicit Input(std::string name) : name_(std::move(name)) {}

@@ -6,6 +6,7 @@
 #include <cctype>
 #include <cerrno>
 #include <map>
+#include <stdexcept>
 #include <system_error>
 #include <utility>
 
@@ -32,6 +33,10 @@ bool is_pipe_or_device(const std::string& path) {
 }
 
 }  // namespace
+
+std::unique_ptr<RowSource> Input::open_rows(int64_t, int64_t, int64_t, const RowRequest&) const {
+  throw std::logic_error(name_ + ": has no rows");
+}
 
 std::shared_ptr<Input> make_input(const std::string& name, const HttpOptions& options) {
   if (looks_like_url(name)) return make_url_input(name, options);

@@ -58,6 +58,12 @@ std::vector<bool> WorkPlan::compressed_inputs() const {
   return are_compressed;
 }
 
+std::vector<bool> WorkPlan::inputs_with_rows() const {
+  std::vector<bool> have_rows;
+  for (const auto& input : inputs) have_rows.push_back(input->layout().has_rows);
+  return have_rows;
+}
+
 WorkPlan plan_work(Inputs inputs, int64_t task_bytes, const std::atomic<bool>& cancelled) {
   WorkPlan plan;
   int64_t num_bytes = 0;

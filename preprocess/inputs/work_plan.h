@@ -16,8 +16,8 @@ struct Task {
   int64_t number = 0;  // from 0, in output order
   int32_t input_idx = 0;
   int64_t begin = 0, end = 0;  // bytes of the file; end -1: to its end, wherever that is (a pipe)
-  // Decompressed bytes behind `begin` at which reading ends, between two lines; -1: not before the
-  // range does. Only the last task of a run with --limit has such an end.
+  // Decompressed bytes, or rows, behind `begin` at which reading ends, between two lines; -1: not
+  // before the range does. Only the last task of a run with --limit has such an end.
   int64_t limit_bytes = -1;
 };
 
@@ -33,6 +33,7 @@ struct WorkPlan {
     return *inputs.at(static_cast<size_t>(task.input_idx));
   }
   std::vector<bool> compressed_inputs() const;  // for each: whether it is
+  std::vector<bool> inputs_with_rows() const;   // for each: whether positions in it count rows
   bool can_resume() const;                      // every input can be told from a changed one
 };
 

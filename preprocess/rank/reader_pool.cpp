@@ -12,7 +12,7 @@ double num_workers_fed(const std::string& format) {
   if (format == "xz") return 0.5;
   if (format == "bzip2") return 0.25;
   if (format == "gzip") return 2;
-  if (format == "zstd") return 4;
+  if (format == "zstd" || format == "parquet") return 4;
   return 12;
 }
 
@@ -74,6 +74,7 @@ void ReaderPool::recycle(ChunkPtr chunk) {
   // Memory that one huge line took goes back: all chunks would grow to the longest line in time.
   LineChunk& lines = chunk->lines;
   if (lines.buffer.capacity() > 2 * options_.chunk_bytes) lines.buffer = std::vector<char>();
+  if (chunk->rows.bytes.capacity() > 2 * options_.chunk_bytes) chunk->rows = {};
   free_.push(std::move(chunk));
 }
 
@@ -90,25 +91,24 @@ void ReaderPool::read_task(const TaskToRead& assigned) {
     chunk->idx = idx++;
     chunk->error = nullptr;
     chunk->ends_task = false;
-    chunk->lines.size_bytes = 0;
-    chunk->lines.is_too_long_line = false;
+    chunk->clear_text();
     return true;
   };
   if (!take_chunk()) return;
   try {
     const Input& input = plan_.input_of(assigned.task);
-    TaskReader reader(input, assigned.task, assigned.next_offset_bytes, options_, decode_options_,
-                      is_cancelled_);
+    const auto reader = open_task(input, assigned.task, assigned.next_offset_bytes, options_,
+                                  decode_options_, is_cancelled_);
     // A plain file is read from where it goes on, a compressed one from its begin again.
     const bool goes_on = input.layout().cut_anywhere;
     int64_t file_bytes_before = goes_on ? 0 : assigned.num_file_bytes;
     for (bool has_text = true; has_text;) {
-      has_text = reader.next(chunk->lines);
-      chunk->next_offset_bytes = reader.next_offset_bytes();
-      chunk->num_file_bytes = reader.num_file_bytes() - file_bytes_before;
-      file_bytes_before = reader.num_file_bytes();
+      has_text = reader->next(*chunk);
+      chunk->next_offset_bytes = reader->next_offset_bytes();
+      chunk->num_file_bytes = reader->num_file_bytes() - file_bytes_before;
+      file_bytes_before = reader->num_file_bytes();
       chunk->ends_task = !has_text;
-      if (!has_text) chunk->num_range_bytes = reader.num_range_bytes();
+      if (!has_text) chunk->num_range_bytes = reader->num_range_bytes();
       use_(std::exchange(chunk, {}));
       if (has_text && !take_chunk()) return;
     }
@@ -116,7 +116,7 @@ void ReaderPool::read_task(const TaskToRead& assigned) {
   } catch (...) {
     if (!chunk && !take_chunk()) return;
     chunk->error = std::current_exception();
-    chunk->lines.size_bytes = 0;
+    chunk->clear_text();
     use_(std::move(chunk));
   }
 }

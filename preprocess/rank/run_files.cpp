@@ -161,7 +161,7 @@ void RunFiles::sync() {
 
 DatasetFrame RunFiles::prepare(size_t k, const DatasetCounts& total,
                                const std::vector<std::string>& input_names,
-                               const InputParts& input_parts) {
+                               const InputParts& input_parts, const Locators& locators) {
   Dataset& dataset = *datasets_.at(k);
   dataset.pair.prepare(total);
   dataset.pair.sync();
@@ -169,8 +169,9 @@ DatasetFrame RunFiles::prepare(size_t k, const DatasetCounts& total,
   const int64_t footer_at = source_entry_at(total.num_documents, has_origins_);
   dataset.sources.truncate(footer_at);
   seal_source_map(path_of(k, ".sources"), total.num_documents, input_names, input_parts,
-                  has_origins_);
-  const auto frame = source_map_frame(total.num_documents, input_names, input_parts, has_origins_);
+                  has_origins_, locators);
+  const auto frame =
+      source_map_frame(total.num_documents, input_names, input_parts, has_origins_, locators);
   dataset.sources.truncate(footer_at + std::ssize(frame.footer));  // a lost footer reads as zeros
   const auto crc_of = [](const std::string& text) {
     return Crc32::of(std::as_bytes(std::span(text)));

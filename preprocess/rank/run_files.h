@@ -67,7 +67,7 @@ class RunFiles {
   // repeated.
   DatasetFrame prepare(size_t k, const DatasetCounts& total,
                        const std::vector<std::string>& input_names,
-                       const InputParts& input_parts = {});
+                       const InputParts& input_parts = {}, const Locators& locators = {});
   // How the last passes write to the .idx.
   SharedPairWriter& pair(size_t k) { return datasets_.at(k)->pair; }
   TokenType type() const { return type_; }

@@ -12,7 +12,7 @@ TaskCounts counts_of(const Chunk& chunk) {
   TaskCounts counts;
   PipelineTotals& totals = counts.totals;
   totals.num_file_bytes = chunk.num_file_bytes;
-  totals.num_bytes = chunk.lines.num_bytes();
+  totals.num_bytes = chunk.lines.num_bytes() + std::ssize(chunk.rows.bytes);
   totals.num_lines = result.num_lines;
   totals.num_documents = result.num_documents;
   totals.num_empty_documents = result.num_empty_documents;

@@ -1,8 +1,13 @@
 #include "preprocess/rank/task_reader.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
+
+#include "indexed_dataset/base/process/exit_code.h"
+#include "preprocess/documents/row_reader.h"
+#include "preprocess/stream/owned_lines.h"
 
 namespace weft {
 namespace {
@@ -42,11 +47,27 @@ void pass_over(ByteSource& source, int64_t num_bytes) {
   }
 }
 
-}  // namespace
+class LineTask final : public TaskReader {
+ public:
+  LineTask(const Input& input, const Task& task, int64_t next_offset_bytes,
+           const RankOptions& options, const DecodeOptions& decode_options,
+           const std::atomic<bool>& cancelled);
 
-TaskReader::TaskReader(const Input& input, const Task& task, int64_t next_offset_bytes,
-                       const RankOptions& options, const DecodeOptions& decode_options,
-                       const std::atomic<bool>& cancelled) {
+  bool next(Chunk& chunk) override { return chunker_->next(chunk.lines); }
+  int64_t next_offset_bytes() const override { return chunker_->offset_bytes(); }
+  int64_t num_file_bytes() const override { return lines_->num_bytes_taken(); }
+  int64_t num_range_bytes() const override { return skipped_bytes_ + lines_->num_range_bytes(); }
+
+ private:
+  int64_t skipped_bytes_ = 0;  // of a plain file's range, not read again
+  std::optional<OwnedLines> lines_;
+  std::unique_ptr<ByteSource> first_bytes_;  // of lines_, in a task with a limit
+  std::optional<LineChunker> chunker_;
+};
+
+LineTask::LineTask(const Input& input, const Task& task, int64_t next_offset_bytes,
+                   const RankOptions& options, const DecodeOptions& decode_options,
+                   const std::atomic<bool>& cancelled) {
   const InputLayout& layout = input.layout();
   OwnedLines::OpenRest open_rest;
   if (task.end >= 0 && task.end < layout.file_bytes) {
@@ -79,6 +100,65 @@ TaskReader::TaskReader(const Input& input, const Task& task, int64_t next_offset
   }
   chunker_.emplace(first_bytes_ ? *first_bytes_ : *lines_, options.chunk_bytes,
                    options.rules.max_line_bytes, offset_bytes);
+}
+
+class RowTask final : public TaskReader {
+ public:
+  RowTask(const Input& input, const Task& task, int64_t next_row, const RankOptions& options,
+          const DecodeOptions& decode_options, const std::atomic<bool>& cancelled)
+      : input_(input),
+        rows_(input.open_rows(task.begin, task.end, next_row,
+                              row_request(options.rules.json_keys, options.rules.origin_key,
+                                          options.rules.max_line_bytes, options.chunk_bytes,
+                                          decode_options.decoder.max_bytes))),
+        limit_(task.limit_bytes),
+        max_text_bytes_(decode_options.max_output_bytes),
+        cancelled_(cancelled),
+        next_row_(next_row) {}
+
+  bool next(Chunk& chunk) override;
+  int64_t next_offset_bytes() const override { return next_row_; }
+  int64_t num_file_bytes() const override { return rows_->num_bytes_passed(); }
+  int64_t num_range_bytes() const override { return next_row_; }
+
+ private:
+  const Input& input_;
+  std::unique_ptr<RowSource> rows_;
+  const int64_t limit_;  // < 0: none
+  const int64_t max_text_bytes_;
+  const std::atomic<bool>& cancelled_;
+  int64_t next_row_;
+  int64_t num_text_bytes_ = 0;
+};
+
+bool RowTask::next(Chunk& chunk) {
+  RowChunk& rows = chunk.rows;
+  if (cancelled_.load(std::memory_order_relaxed)) throw ReadCancelled{};
+  if (next_row_ == limit_ || !rows_->next(rows)) {
+    rows.clear();
+    return false;
+  }
+  if (limit_ >= 0) rows.cut(std::min(rows.num_rows(), limit_ - next_row_));
+  next_row_ += rows.num_rows();
+  num_text_bytes_ += std::ssize(rows.bytes);
+  if (num_text_bytes_ <= max_text_bytes_) return true;
+  throw LimitExceeded(input_.name() + ": gives more than the " + std::to_string(max_text_bytes_) +
+                      " bytes allowed per input; if it is no decompression bomb, raise "
+                      "--max-output");
+}
+
+}  // namespace
+
+std::unique_ptr<TaskReader> open_task(const Input& input, const Task& task,
+                                      int64_t next_offset_bytes, const RankOptions& options,
+                                      const DecodeOptions& decode_options,
+                                      const std::atomic<bool>& cancelled) {
+  if (input.layout().has_rows) {
+    return std::make_unique<RowTask>(input, task, next_offset_bytes, options, decode_options,
+                                     cancelled);
+  }
+  return std::make_unique<LineTask>(input, task, next_offset_bytes, options, decode_options,
+                                    cancelled);
 }
 
 }  // namespace weft

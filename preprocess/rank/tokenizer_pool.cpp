@@ -30,7 +30,11 @@ void TokenizerPool::end() {
 void TokenizerPool::tokenize(ChunkPtr chunk) {
   jobs_.push([this, chunk = std::move(chunk)](ChunkTokenizer& tokenizer) {
     try {
-      tokenizer.tokenize(chunk->lines, chunk->batch);
+      if (chunk->rows.values.empty()) {
+        tokenizer.tokenize(chunk->lines, chunk->batch);
+      } else {
+        tokenizer.tokenize(chunk->rows, chunk->batch);
+      }
       chunk->written.clear();
       for (const Batch::Output& output : chunk->batch.outputs) {
         chunk->written.push_back(written_checksums(output, chunk->input_idx));

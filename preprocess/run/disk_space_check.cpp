@@ -22,6 +22,7 @@ constexpr double kIndexBytesPerDocument = 28;
 
 double expansion_of(const std::string& format) {
   if (format == "gzip") return 3;
+  if (format == "parquet") return 2.5;  // of other columns than the text's as well
   if (format == "zstd" || format == "bzip2") return 4;
   if (format == "xz") return 4.5;
   return 1;

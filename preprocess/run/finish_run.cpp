@@ -53,6 +53,13 @@ InputParts input_parts(const PlannedRun& run, const Ledger& ledger) {
   return parts;
 }
 
+Locators locators(const WorkPlan& plan) {
+  Locators locators;
+  for (const bool has_rows : plan.inputs_with_rows())
+    locators.push_back(has_rows ? Locator::kRow : Locator::kByte);
+  return locators;
+}
+
 // An empty corpus is one; a corpus of bad lines only is a mistake, in --json-keys for one, and so is
 // a --where that leaves out everything. A shard may have had nothing else.
 void check_any_document(const PlannedRun& run, const PipelineTotals& totals) {
@@ -96,7 +103,7 @@ bool begin_last_passes(const PlannedRun& run, RunFiles& files, LocalLedger& ledg
   check_inputs_have_not_changed(run.plan);
   std::vector<DatasetFrame> frames;
   for (size_t k = 0; k < totals.size(); ++k) {
-    frames.push_back(files.prepare(k, totals[k], run.input_names(), parts));
+    frames.push_back(files.prepare(k, totals[k], run.input_names(), parts, locators(run.plan)));
     crash_point("dataset_prepared");
   }
   ledger.with_ledger([&](Ledger& books) { books.complete_last_passes(frames); });

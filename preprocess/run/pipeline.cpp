@@ -38,7 +38,8 @@ Ledger::Limits ledger_limits(const PlannedRun& run) {
           config.max_spilled_bytes >= 0 ? config.max_spilled_bytes
                                         : spill_limit_bytes(run.folder, run.need_bytes()),
           estimated_task_bytes(run.plan, run.type),
-          WrittenFiles{paths, run.type, config.rules.keeps_origins()}};
+          WrittenFiles{paths, run.type, config.rules.keeps_origins()},
+          run.plan.inputs_with_rows()};
 }
 
 void warn_of_lack_of_space(const PlannedRun& run, const Ledger::Limits& limits) {

@@ -145,15 +145,14 @@ class TaskReading : public ::testing::Test {
     for (const Task& task : plan.tasks) {
       int64_t next = 0;
       const auto open = [&] {
-        return std::make_unique<TaskReader>(plan.input_of(task), task, next, options,
-                                            DecodeOptions{}, cancelled);
+        return open_task(plan.input_of(task), task, next, options, DecodeOptions{}, cancelled);
       };
       auto reader = open();
-      LineChunk chunk;
+      Chunk chunk;
       while (reader->next(chunk)) {
         // Where the text stands in its task: the lines begin behind the earlier tasks' bytes.
-        EXPECT_EQ(range_bytes + chunk.offset_bytes, static_cast<int64_t>(text.size()));
-        text += chunk.text();
+        EXPECT_EQ(range_bytes + chunk.lines.offset_bytes, static_cast<int64_t>(text.size()));
+        text += chunk.lines.text();
         next = reader->next_offset_bytes();
         if (random != nullptr && (*random)() % 2 == 0) {
           reader = open();

@@ -1,0 +1,46 @@
+// A RandomAccess as libarrow wants files.
+#pragma once
+
+#include <arrow/io/interfaces.h>
+#include <arrow/result.h>
+
+#include <exception>
+#include <memory>
+
+#include "preprocess/columnar/table.h"
+
+namespace weft {
+
+// For one thread, as far as Read and Seek go.
+class ArrowFile final : public arrow::io::RandomAccessFile {
+ public:
+  ArrowFile(std::shared_ptr<const RandomAccess> bytes, arrow::MemoryPool* pool);
+
+  // What RandomAccess has thrown is an error of libarrow's on its way through it.
+  void rethrow_failure() const {
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+  arrow::Status Close() override { return arrow::Status::OK(); }
+  bool closed() const override { return false; }
+  arrow::Result<int64_t> Tell() const override { return position_; }
+  arrow::Status Seek(int64_t position) override;
+  arrow::Result<int64_t> GetSize() override { return bytes_->size_bytes(); }
+  arrow::Result<int64_t> Read(int64_t num_bytes, void* out) override;
+  arrow::Result<std::shared_ptr<arrow::Buffer>> Read(int64_t num_bytes) override;
+  using RandomAccessFile::ReadAt;
+  arrow::Result<int64_t> ReadAt(int64_t position, int64_t num_bytes, void* out) override;
+  arrow::Result<std::shared_ptr<arrow::Buffer>> ReadAt(int64_t position,
+                                                       int64_t num_bytes) override;
+
+ private:
+  // Of the wanted bytes those that the file has.
+  int64_t num_there(int64_t position, int64_t num_bytes) const;
+
+  const std::shared_ptr<const RandomAccess> bytes_;
+  arrow::MemoryPool* const pool_;
+  int64_t position_ = 0;
+  std::exception_ptr failure_;
+};
+
+}  // namespace weft

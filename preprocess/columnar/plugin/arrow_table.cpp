@@ -1,0 +1,294 @@
+// Arrow IPC: record batches, each of which is in memory as a whole, of a file or a stream.
+#include <arrow/array.h>
+#include <arrow/ipc/reader.h>
+#include <arrow/record_batch.h>
+#include <arrow/type.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "preprocess/columnar/plugin/arrow_errors.h"
+#include "preprocess/columnar/plugin/columns.h"
+#include "preprocess/columnar/plugin/group_rows.h"
+#include "preprocess/columnar/plugin/tables.h"
+
+namespace weft {
+namespace {
+
+arrow::ipc::IpcReadOptions read_options(arrow::MemoryPool* pool) {
+  auto options = arrow::ipc::IpcReadOptions::Defaults();
+  options.memory_pool = pool;
+  options.use_threads = false;
+  return options;
+}
+
+// The type that has the same bytes and any of them; null if it is no text.
+std::shared_ptr<arrow::DataType> binary_type_of(const arrow::DataType& type) {
+  switch (type.id()) {
+    case arrow::Type::STRING:
+    case arrow::Type::BINARY:
+      return arrow::binary();
+    case arrow::Type::LARGE_STRING:
+    case arrow::Type::LARGE_BINARY:
+      return arrow::large_binary();
+    case arrow::Type::STRING_VIEW:
+    case arrow::Type::BINARY_VIEW:
+      return arrow::binary_view();
+    default:
+      return nullptr;
+  }
+}
+
+const arrow::DataType& value_type(const arrow::DataType& type) {
+  if (type.id() != arrow::Type::DICTIONARY) return type;
+  return *static_cast<const arrow::DictionaryType&>(type).value_type();
+}
+
+FoundColumn find_in(const arrow::Schema& schema, const ColumnPath& path) {
+  std::shared_ptr<arrow::Field> field;
+  int index = -1;
+  for (size_t i = 0; i < path.size(); ++i) {
+    const arrow::FieldVector& fields = i == 0 ? schema.fields() : field->type()->fields();
+    const auto found = std::find_if(fields.begin(), fields.end(),
+                                    [&](const auto& each) { return each->name() == path[i]; });
+    if (found == fields.end()) return {};
+    if (i == 0) index = static_cast<int>(found - fields.begin());
+    field = *found;
+    const bool is_list =
+        arrow::is_list_like(field->type()->id()) || arrow::is_list_view(field->type()->id());
+    if (is_list) return {.is_there = true, .is_list = true};
+    if (i + 1 < path.size() && field->type()->id() != arrow::Type::STRUCT) return {};
+  }
+  return {.is_there = true,
+          .is_text = binary_type_of(value_type(*field->type())) != nullptr,
+          .type = field->type()->ToString(),
+          .index = index};
+}
+
+// The texts of a column of a batch, checked: offsets of a damaged file may lead anywhere.
+class TextArray {
+ public:
+  TextArray(const arrow::RecordBatch& batch, const ColumnPath& path) {
+    leaf_ = batch.GetColumnByName(path.front());
+    for (size_t i = 1; i < path.size(); ++i) {
+      if (!leaf_) break;
+      around_.push_back(leaf_);
+      leaf_ = static_cast<const arrow::StructArray&>(*leaf_).GetFieldByName(path[i]);
+    }
+    if (!leaf_) throw parquet::ParquetException("two columns have one name");
+    if (leaf_->type_id() == arrow::Type::DICTIONARY) {
+      indices_ = std::static_pointer_cast<arrow::DictionaryArray>(leaf_);
+      texts_ = as_checked_binary(indices_->dictionary());
+    } else {
+      texts_ = as_checked_binary(leaf_);
+    }
+  }
+
+  void add(int64_t row, RowChunk& chunk, bool is_origin, const RowRequest& request) const {
+    for (const auto& array : around_) {
+      if (array->IsNull(row)) return chunk.add(RowChunk::Kind::kMissing);
+    }
+    if (leaf_->IsNull(row)) return chunk.add(RowChunk::Kind::kNull);
+    if (indices_) {
+      row = indices_->GetValueIndex(row);
+      if (row < 0 || row >= texts_->length())
+        throw parquet::ParquetException("an index is not in the dictionary");
+      if (texts_->IsNull(row)) return chunk.add(RowChunk::Kind::kNull);
+    }
+    add_value(chunk, value_at(row), is_origin, request);
+  }
+
+ private:
+  static std::shared_ptr<arrow::Array> as_checked_binary(const std::shared_ptr<arrow::Array>& of) {
+    auto array = value_of(of->View(binary_type_of(*of->type())));
+    PARQUET_THROW_NOT_OK(array->ValidateFull());
+    return array;
+  }
+  std::string_view value_at(int64_t row) const {
+    switch (texts_->type_id()) {
+      case arrow::Type::BINARY:
+        return static_cast<arrow::BinaryArray&>(*texts_).GetView(row);
+      case arrow::Type::LARGE_BINARY:
+        return static_cast<arrow::LargeBinaryArray&>(*texts_).GetView(row);
+      default:
+        return static_cast<arrow::BinaryViewArray&>(*texts_).GetView(row);
+    }
+  }
+
+  std::vector<std::shared_ptr<arrow::Array>> around_;  // structs, the outermost first
+  std::shared_ptr<arrow::Array> leaf_, texts_;
+  std::shared_ptr<arrow::DictionaryArray> indices_;  // where it is a dictionary
+};
+
+// Rows of batches, wherever these come from.
+class BatchRows : public GroupRows {
+ protected:
+  template <class Work>
+  auto guarded(Work&& work) {
+    return as_own_errors(where_, pool_, *file_, std::forward<Work>(work));
+  }
+
+ public:
+  bool next(RowChunk& chunk) override {
+    return guarded([&] { return GroupRows::next(chunk); });
+  }
+
+ protected:
+  BatchRows(const GroupPlaces& places, std::shared_ptr<const RandomAccess> bytes, std::string name,
+            int64_t begin, int64_t end, int64_t num_rows_passed, const RowRequest& request)
+      : GroupRows(places, begin, end, num_rows_passed, request),
+        name_(std::move(name)),
+        pool_(request.max_memory_bytes),
+        file_(std::make_shared<ArrowFile>(std::move(bytes), pool_.get())) {}
+
+  // The next batch, null behind the last one.
+  virtual std::shared_ptr<arrow::RecordBatch> read_batch(int group) = 0;
+
+  void find_columns_in(const arrow::Schema& schema) {
+    wanted_ = find_columns(request(), name_, schema.field_names(),
+                           [&schema](const ColumnPath& path) { return find_in(schema, path); });
+    num_columns_ = wanted_.columns.size();
+    explanations_ = wanted_.explanations;
+  }
+  // The fields of the schema that hold wanted columns.
+  std::vector<int> wanted_fields() const {
+    std::vector<int> fields;
+    for (const WantedColumn& column : wanted_.columns) {
+      if (column.found.is_text) fields.push_back(column.found.index);
+    }
+    std::sort(fields.begin(), fields.end());
+    fields.erase(std::unique(fields.begin(), fields.end()), fields.end());
+    return fields;
+  }
+  arrow::MemoryPool* pool() { return pool_.get(); }
+  const std::shared_ptr<ArrowFile>& file() const { return file_; }
+
+  int64_t open_group(int group) final {
+    where_ = name_ + ": record batch " + std::to_string(group);
+    columns_.clear();
+    batch_.reset();
+    batch_ = read_batch(group);
+    next_row_of_batch_ = 0;
+    if (!batch_) return -1;
+    PARQUET_THROW_NOT_OK(batch_->Validate());
+    for (const WantedColumn& wanted : wanted_.columns) {
+      columns_.emplace_back();
+      if (wanted.found.is_text) columns_.back() = std::make_unique<TextArray>(*batch_, wanted.path);
+    }
+    return batch_->num_rows();
+  }
+  void skip_rows(int64_t num_rows) final { next_row_of_batch_ += num_rows; }
+  void add_row(RowChunk& chunk) final {
+    for (size_t i = 0; i < columns_.size(); ++i) {
+      const WantedColumn& wanted = wanted_.columns[i];
+      if (columns_[i]) {
+        columns_[i]->add(next_row_of_batch_, chunk, wanted.is_origin, request());
+      } else {
+        chunk.add(wanted.found.is_there ? RowChunk::Kind::kNotText : RowChunk::Kind::kMissing);
+      }
+    }
+    ++next_row_of_batch_;
+  }
+
+ private:
+  const std::string name_;
+  std::string where_ = name_;
+  BudgetPool pool_;
+  std::shared_ptr<ArrowFile> file_;
+  WantedColumns wanted_;
+  std::shared_ptr<arrow::RecordBatch> batch_;
+  std::vector<std::unique_ptr<TextArray>> columns_;  // null: it is no text
+  int64_t next_row_of_batch_ = 0;
+};
+
+class FileRows final : public BatchRows {
+ public:
+  template <class... Args>
+  explicit FileRows(Args&&... args) : BatchRows(std::forward<Args>(args)...) {
+    guarded([&] {
+      auto options = read_options(pool());
+      reader_ = value_of(arrow::ipc::RecordBatchFileReader::Open(file(), options));
+      find_columns_in(*reader_->schema());
+      options.included_fields = wanted_fields();
+      // An empty list means all of them.
+      if (!options.included_fields.empty())
+        reader_ = value_of(arrow::ipc::RecordBatchFileReader::Open(file(), options));
+    });
+  }
+
+ private:
+  std::shared_ptr<arrow::RecordBatch> read_batch(int group) override {
+    return value_of(reader_->ReadRecordBatch(group));
+  }
+
+  std::shared_ptr<arrow::ipc::RecordBatchFileReader> reader_;
+};
+
+class StreamRows final : public BatchRows {
+ public:
+  template <class... Args>
+  explicit StreamRows(Args&&... args) : BatchRows(std::forward<Args>(args)...) {
+    guarded([&] {
+      auto options = read_options(pool());
+      reader_ = value_of(arrow::ipc::RecordBatchStreamReader::Open(file(), options));
+      find_columns_in(*reader_->schema());
+      options.included_fields = wanted_fields();
+      if (options.included_fields.empty()) return;
+      reader_.reset();
+      PARQUET_THROW_NOT_OK(file()->Seek(0));
+      reader_ = value_of(arrow::ipc::RecordBatchStreamReader::Open(file(), options));
+    });
+  }
+
+ private:
+  std::shared_ptr<arrow::RecordBatch> read_batch(int) override { return value_of(reader_->Next()); }
+
+  std::shared_ptr<arrow::ipc::RecordBatchStreamReader> reader_;
+};
+
+template <class Rows>
+class ArrowTable final : public Table {
+ public:
+  ArrowTable(std::shared_ptr<const RandomAccess> bytes, std::string name, GroupPlaces places)
+      : bytes_(std::move(bytes)), name_(std::move(name)), places_(std::move(places)) {}
+
+  const std::vector<int64_t>& part_begins() const override { return places_.part_begins(); }
+  std::unique_ptr<RowSource> read(int64_t begin, int64_t end, int64_t num_rows_passed,
+                                  const RowRequest& request) const override {
+    return std::make_unique<Rows>(places_, bytes_, name_, begin, end, num_rows_passed, request);
+  }
+
+ private:
+  const std::shared_ptr<const RandomAccess> bytes_;
+  const std::string name_;
+  const GroupPlaces places_;
+};
+
+}  // namespace
+
+// The footer says where batches begin, and libarrow does not: they are taken to be of one size.
+std::unique_ptr<Table> open_arrow_file(std::shared_ptr<const RandomAccess> file,
+                                       const std::string& name, int64_t max_memory_bytes) {
+  BudgetPool pool(max_memory_bytes);
+  const auto arrow_file = std::make_shared<ArrowFile>(file, pool.get());
+  const int64_t file_bytes = file->size_bytes();
+  std::vector<int64_t> begins;
+  as_own_errors(name, pool, *arrow_file, [&] {
+    const auto reader =
+        value_of(arrow::ipc::RecordBatchFileReader::Open(arrow_file, read_options(pool.get())));
+    const int num_batches = reader->num_record_batches();
+    for (int i = 0; i < num_batches; ++i) {
+      begins.push_back(static_cast<int64_t>(static_cast<double>(file_bytes) * i / num_batches));
+    }
+  });
+  return std::make_unique<ArrowTable<FileRows>>(std::move(file), name,
+                                                GroupPlaces(begins, file_bytes));
+}
+
+std::unique_ptr<Table> open_arrow_stream(std::shared_ptr<const RandomAccess> file,
+                                         const std::string& name) {
+  const int64_t file_bytes = file->size_bytes();
+  return std::make_unique<ArrowTable<StreamRows>>(std::move(file), name, GroupPlaces(file_bytes));
+}
+
+}  // namespace weft

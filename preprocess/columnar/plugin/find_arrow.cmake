@@ -1,0 +1,40 @@
+# Finds libarrow and libparquet, and makes them the target weft_arrow: the installed packages, else the folder WEFT_ARROW_DIR, which
+# has include/ and lib/ as jobs/install-deps.sh --parquet makes them.
+set(WEFT_COLUMNAR AUTO CACHE STRING "build the reader of Parquet and Arrow files: AUTO, ON or OFF")
+set_property(CACHE WEFT_COLUMNAR PROPERTY STRINGS AUTO ON OFF)
+set(cache_dir $ENV{XDG_CACHE_HOME})
+if(NOT cache_dir)
+  set(cache_dir $ENV{HOME}/.cache)
+endif()
+set(WEFT_ARROW_DIR ${cache_dir}/weft/arrow CACHE PATH "a folder with include/ and lib/ of Arrow and Parquet")
+
+set(WEFT_ARROW_FOUND OFF)
+if(WEFT_COLUMNAR STREQUAL "OFF")
+  return()
+endif()
+add_library(weft_arrow INTERFACE)
+
+find_package(Arrow CONFIG QUIET)
+find_package(Parquet CONFIG QUIET)
+if(TARGET Arrow::arrow_shared AND TARGET Parquet::parquet_shared)
+  target_link_libraries(weft_arrow INTERFACE Parquet::parquet_shared Arrow::arrow_shared)
+  set(WEFT_ARROW_FOUND ON)
+  message(STATUS "Found Arrow ${Arrow_VERSION} (${Arrow_DIR})")
+  return()
+endif()
+
+file(GLOB arrow_library ${WEFT_ARROW_DIR}/lib/libarrow.so*)
+file(GLOB parquet_library ${WEFT_ARROW_DIR}/lib/libparquet.so*)
+if(arrow_library AND parquet_library)
+  list(GET arrow_library -1 arrow_library)
+  list(GET parquet_library -1 parquet_library)
+  target_include_directories(weft_arrow SYSTEM INTERFACE ${WEFT_ARROW_DIR}/include)
+  target_link_libraries(weft_arrow INTERFACE ${parquet_library} ${arrow_library})
+  # They come from no package: they are installed beside the plug-in.
+  set(WEFT_ARROW_FILES ${arrow_library} ${parquet_library})
+  set(WEFT_ARROW_FOUND ON)
+  message(STATUS "Found Arrow: ${arrow_library}")
+elseif(WEFT_COLUMNAR STREQUAL "ON")
+  message(FATAL_ERROR "WEFT_COLUMNAR=ON: neither CMake's packages Arrow and Parquet nor ${WEFT_ARROW_DIR}/lib/libparquet.so* are there; "
+    "jobs/install-deps.sh --parquet puts them there, or -DWEFT_ARROW_DIR=DIR names a folder with include/ and lib/")
+endif()

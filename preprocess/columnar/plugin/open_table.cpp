@@ -1,0 +1,20 @@
+// What weft_columnar.so exports.
+#include <stdexcept>
+#include <utility>
+
+#include "preprocess/columnar/plugin/tables.h"
+
+// Its type is OpenTable, its name kOpenTable.
+extern "C" __attribute__((visibility("default"))) std::unique_ptr<weft::Table> weft_open_table_1(
+    weft::TableFormat format, std::shared_ptr<const weft::RandomAccess> file,
+    const std::string& name, int64_t max_memory_bytes) {
+  switch (format) {
+    case weft::TableFormat::kParquet:
+      return weft::open_parquet_table(std::move(file), name, max_memory_bytes);
+    case weft::TableFormat::kArrowFile:
+      return weft::open_arrow_file(std::move(file), name, max_memory_bytes);
+    case weft::TableFormat::kArrowStream:
+      return weft::open_arrow_stream(std::move(file), name);
+  }
+  throw std::logic_error("weft_open_table_1: no such format");
+}

@@ -1,0 +1,50 @@
+// The documents of a chunk of rows of a table.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "preprocess/columnar/table.h"
+#include "preprocess/documents/document_reader.h"
+
+namespace weft {
+
+// What is read of a table for documents with these keys and origins. Throws as key_path() and
+// origin_paths().
+RowRequest row_request(const std::vector<std::string>& keys, std::string_view origin_key,
+                       size_t max_text_bytes, size_t chunk_bytes, int64_t max_memory_bytes);
+
+class RowReader final : public DocumentReader {
+ public:
+  // `max_text_bytes` is for messages: longer texts are in no chunk.
+  RowReader(const std::vector<std::string>& keys, size_t max_text_bytes)
+      : keys_(keys), max_text_bytes_(max_text_bytes) {}
+
+  // Begins with the first row of `chunk`, which must live until the last one.
+  void open(const RowChunk& chunk);
+
+  bool next() override;
+  const LineOutcome& outcome() const override { return outcome_; }
+  int64_t locator() const override { return chunk_->first_row + row_; }
+  bool each_text(size_t key_idx, const UseText& use) override { return use(value(key_idx)); }
+  Origin origin() const override;
+  int64_t num_replaced_surrogates() const override { return 0; }
+  BadLine describe(LineOutcome outcome) const override;
+
+ private:
+  size_t index_of(size_t column) const {
+    return static_cast<size_t>(row_) * chunk_->num_columns + column;
+  }
+  std::string_view value(size_t column) const;
+  LineOutcome outcome_of(size_t key_idx) const;
+
+  const std::vector<std::string> keys_;
+  const size_t max_text_bytes_;
+  const RowChunk* chunk_ = nullptr;
+  int64_t row_ = -1;  // of the chunk
+  LineOutcome outcome_;
+  size_t bad_key_idx_ = 0;  // to which the outcome belongs
+};
+
+}  // namespace weft
