@@ -32,9 +32,10 @@ void add_object(const SortedJson& object, const SortedJson& dataset, NamedDocume
                                       : documents.dataset_named(dataset.get<std::string>()),
                     json_integer_at(object, "document"));
   const std::optional<SourceMap>& sources = documents.open(document.dataset_idx).sources;
-  if (!sources || !object.contains("offset_bytes")) return;
+  const char* const place = object.contains("row") ? "row" : "offset_bytes";
+  if (!sources || !object.contains(place)) return;
   const SourceEntry entry = sources->entry(document.document_idx);
-  if (object["offset_bytes"] == entry.offset_bytes &&
+  if (object[place] == entry.offset_bytes &&
       object.at("input") == sources->inputs()[entry.input_idx])
     return;
   refuse_documents(fmt::format(

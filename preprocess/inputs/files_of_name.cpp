@@ -10,6 +10,8 @@
 #include <system_error>
 #include <utility>
 
+#include "preprocess/columnar/plugin.h"
+
 namespace weft {
 namespace {
 
@@ -29,8 +31,9 @@ bool ends_with_one_of(std::string_view name, std::initializer_list<std::string_v
                      [name](std::string_view ending) { return name.ends_with(ending); });
 }
 
-bool is_json_lines_name(std::string name) {
+bool is_input_name(std::string name) {
   for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (ends_with_one_of(name, {".parquet", ".arrow"})) return has_columnar_plugin();
   if (ends_with_one_of(name, {".gz", ".zst", ".zstd", ".xz", ".bz2"}))
     name.resize(name.find_last_of('.'));
   // That of a dataset (dataset_manifest.h) may lie where its corpus does.
@@ -85,7 +88,7 @@ void Walk::add_folder(const std::string& folder) {
         files_.passed.insert(path);
       } else if (is_folder(path)) {
         add_folder(path);
-      } else if (is_json_lines_name(name)) {
+      } else if (is_input_name(name)) {
         files_.paths.insert(path);
       } else {
         files_.passed.insert(path);

@@ -21,7 +21,8 @@ constexpr const char* kInputNames =
 bool is_input_path(const std::string& path);
 
 // The files of JSON lines in a folder and the folders in it, by their names: .jsonl, .ndjson and
-// .json, with or without .gz, .zst, .zstd, .xz or .bz2 behind it. Symbolic links are followed;
+// .json, with or without .gz, .zst, .zstd, .xz or .bz2 behind it; and .parquet and .arrow where the
+// plug-in that reads them is there. Symbolic links are followed;
 // hidden files and folders are passed over. Throws std::system_error for a folder that cannot be
 // listed.
 FilesOfName files_of_folder(const std::string& folder);

@@ -44,6 +44,22 @@ arrow::Result<std::shared_ptr<arrow::Buffer>> ArrowFile::ReadAt(int64_t position
   return std::shared_ptr<arrow::Buffer>(std::move(buffer));
 }
 
+arrow::Future<std::shared_ptr<arrow::Buffer>> ArrowFile::ReadAsync(const arrow::io::IOContext&,
+                                                                   int64_t position,
+                                                                   int64_t num_bytes) {
+  return arrow::Future<std::shared_ptr<arrow::Buffer>>::MakeFinished(ReadAt(position, num_bytes));
+}
+
+arrow::Future<std::shared_ptr<arrow::Buffer>> ArrowFile::ReadAsync(
+    const arrow::io::IOContext& context, int64_t position, int64_t num_bytes,
+    bool allow_short_read) {
+  if (!allow_short_read && num_there(position, num_bytes) < num_bytes) {
+    return arrow::Future<std::shared_ptr<arrow::Buffer>>::MakeFinished(
+        arrow::Status::IOError("the file ends within what is to be read"));
+  }
+  return ReadAsync(context, position, num_bytes);
+}
+
 arrow::Result<int64_t> ArrowFile::Read(int64_t num_bytes, void* out) {
   ARROW_ASSIGN_OR_RAISE(const int64_t num_read, ReadAt(position_, num_bytes, out));
   position_ += num_read;

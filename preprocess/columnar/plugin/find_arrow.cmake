@@ -31,7 +31,7 @@ if(arrow_library AND parquet_library)
   target_include_directories(weft_arrow SYSTEM INTERFACE ${WEFT_ARROW_DIR}/include)
   target_link_libraries(weft_arrow INTERFACE ${parquet_library} ${arrow_library})
   # They come from no package: they are installed beside the plug-in.
-  set(WEFT_ARROW_FILES ${arrow_library} ${parquet_library})
+  set_property(GLOBAL PROPERTY WEFT_ARROW_FILES ${arrow_library} ${parquet_library})
   set(WEFT_ARROW_FOUND ON)
   message(STATUS "Found Arrow: ${arrow_library}")
 elseif(WEFT_COLUMNAR STREQUAL "ON")

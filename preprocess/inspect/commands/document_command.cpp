@@ -14,7 +14,7 @@ namespace {
 
 constexpr Layout kDocument = {
     "document {document}: {num_tokens} tokens in {num_sequences#sequence}\n"
-    "[[  file: {input}\n  byte: {offset_bytes} (of the line, decompressed)\n]]"
+    "[[  file: {input}\n]][[  byte: {offset_bytes} (of the line, decompressed)\n]][[  row: {row}\n]]"
     "[[{~no_source!}  file: not known, there is no source map beside the dataset\n]]"
     "[[  from: {origin}\n]]  ids: {ids}[[{~is_cut!} ...]]\n[[  text: {text}[[{~is_cut!} ...]]\n]]"};
 

@@ -28,7 +28,8 @@ void add_source(Record& record, const std::optional<SourceMap>& sources, int64_t
   if (!sources) return;
   const SourceEntry entry = sources->entry(document_idx);
   record["input"] = sources->inputs()[entry.input_idx];
-  record["offset_bytes"] = entry.offset_bytes;
+  const bool is_row = sources->locators()[entry.input_idx] == Locator::kRow;
+  record[is_row ? "row" : "offset_bytes"] = entry.offset_bytes;
   if (!entry.origin.is_empty()) record["origin"] = entry.origin.view();
   record["~source"] = sources->describe(document_idx);
 }
