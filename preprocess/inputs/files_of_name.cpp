@@ -141,7 +141,7 @@ void Walk::add_fitting(const std::string& folder, std::string_view pattern) {
 
 bool is_input_path(const std::string& path) {
   const std::string name = path.substr(path.rfind('/') + 1);
-  return !name.starts_with('.') && is_json_lines_name(name);
+  return !name.starts_with('.') && is_input_name(name);
 }
 
 bool is_pattern(std::string_view name) { return name.find_first_of("*?[") != name.npos; }
