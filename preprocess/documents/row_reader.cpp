@@ -10,8 +10,6 @@
 
 namespace weft {
 
-using Kind = RowChunk::Kind;
-
 RowRequest row_request(const std::vector<std::string>& keys, std::string_view origin_key,
                        size_t max_text_bytes, size_t chunk_bytes, int64_t max_memory_bytes) {
   RowRequest request;
@@ -40,7 +38,7 @@ bool RowReader::next() {
   return true;
 }
 
-std::string_view RowReader::value(size_t column) const {
+std::string_view RowReader::text_of(size_t column) const {
   const size_t i = index_of(column);
   const size_t begin = i == 0 ? 0 : chunk_->values[i - 1].end_bytes;
   return std::string_view(chunk_->bytes).substr(begin, chunk_->values[i].end_bytes - begin);
@@ -60,7 +58,7 @@ LineOutcome RowReader::outcome_of(size_t key_idx) const {
     case Kind::kText:
       break;
   }
-  const std::string_view text = value(key_idx);
+  const std::string_view text = text_of(key_idx);
   if (simdjson::validate_utf8(text)) return {};
   const size_t position = num_valid_utf8_bytes(text);
   return {LineProblem::kInvalidUtf8,
@@ -71,7 +69,7 @@ Origin RowReader::origin() const {
   for (size_t column = keys_.size(); column < chunk_->num_columns; ++column) {
     if (chunk_->values[index_of(column)].kind != Kind::kText) continue;
     // It may be cut within a character.
-    const std::string_view text = value(column);
+    const std::string_view text = text_of(column);
     const Origin origin = origin_of(text.substr(0, num_valid_utf8_bytes(text)));
     if (!origin.is_empty()) return origin;
   }

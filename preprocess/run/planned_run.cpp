@@ -39,6 +39,16 @@ class StopFlag {
   std::jthread thread_;
 };
 
+void check_where_can_be_asked(const WorkPlan& plan, const TokenizeRules& rules) {
+  if (rules.where.empty()) return;
+  for (const auto& input : plan.inputs) {
+    if (!input->layout().has_rows) continue;
+    throw UsageError(input->name() +
+                     ": --where looks at keys of JSON lines, and this is a table: leave out its "
+                     "rows before, with what wrote it");
+  }
+}
+
 }  // namespace
 
 PlannedRun::PlannedRun(const PipelineConfig& its_config, const PipelineEvents& its_events,
@@ -53,6 +63,7 @@ void PlannedRun::look_at_inputs() {
   try {
     const StopFlag stopped(events.stop_requested);
     plan = plan_work(make_inputs(config.inputs, config.http), config.task_bytes, stopped.flag());
+    check_where_can_be_asked(plan, config.rules);
     if (config.max_documents >= 0)
       plan = first_documents(std::move(plan), config.max_documents, config, stopped.flag());
   } catch (const ReadCancelled&) {  // a signal while a server was asked

@@ -52,6 +52,8 @@ expect 3 'row 0: not a string: the value of "id"; the column is' "${run[@]}" --i
 expect 3 'list.parquet: the column "text" is a list' "${run[@]}" --input list.parquet --output-prefix x
 expect 0 '2 bad lines (1 invalid UTF-8, 1 line too long)' "${run[@]}" --input bytes.parquet --max-line-bytes 4096 --on-bad-line skip --output-prefix x
 
+expect 2 'bytes.parquet: --where looks at keys of JSON lines' "${run[@]}" --input bytes.parquet --where "n > 1" --output-prefix x
+
 echo "folders have tables in them; other commands read them"
 mkdir -p folder/in && cp plain.zstd-2.0.parquet folder/in/b.parquet && cp plain.file-zstd.arrow folder/a.arrow && cp plain.jsonl folder/c.jsonl
 expect 0 "'folder' stands for 3 files" "${run[@]}" --input folder --output-prefix x
