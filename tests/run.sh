@@ -11,7 +11,12 @@
 # tests/run.sh -R kernels_compile_for_ampere compiles it for the other one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-if [ "${1:-}" = --no-install ]; then shift; else jobs/install-deps.sh --tests; fi
+if [ "${1:-}" = --no-install ]; then
+  shift
+else
+  jobs/install-deps.sh --tests
+  jobs/install-deps.sh --parquet || echo "tests/run.sh: Parquet's libraries could not be fetched, so that their test is skipped"
+fi
 
 jobs=$(nproc)
 sanitized=OFF
