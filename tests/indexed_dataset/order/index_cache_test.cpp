@@ -250,7 +250,7 @@ TEST_F(IndexCacheTest, DataThatAreReplacedWhileTheirIndexIsBuiltAreIndexedAnew) 
   std::filesystem::last_write_time(prefix + ".idx", old_time + std::chrono::seconds(1));
   const DatasetTargetSizes sizes{.train_samples = 300, .valid_samples = 20};
   std::vector<IndexReport> reports;
-  SplitDatasets(one, readers, Split::kTrain, sizes, reports)
+  SplitDatasets(one, readers, Split::kTrain, sizes, reports, {})
       .build(one.blends.of(Split::kTrain).front(), {300});
   const TrainingDatasets again = build(one);
   EXPECT_THAT(was_cached(again), Each(false));
