@@ -31,8 +31,8 @@ OpenTable* load(const fs::path& path, std::string& why) {
     why = "is not there";
     return nullptr;
   }
-  // Local: libparquet has an OpenSSL of its own in it, which must not take the place of the one that
-  // downloads use.
+  // Local: libparquet has an OpenSSL of its own in it, which must not take the place of the one
+  // that downloads use.
   void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   void* const function = library == nullptr ? nullptr : ::dlsym(library, kOpenTable);
   if (function == nullptr) {

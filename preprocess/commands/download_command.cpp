@@ -277,7 +277,8 @@ class DownloadCommand final : public Command {
     return true;
   }
 
-  // Shows how far a file is; false if the program is to stop. Bytes of an earlier run have no speed.
+  // Shows how far a file is; false if the program is to stop. Bytes of an earlier run have no
+  // speed.
   bool show(const std::string& name, int64_t num_bytes, int64_t total_bytes) {
     if (num_bytes_before_ < 0) num_bytes_before_ = num_bytes;
     if (num_bytes > 0 && live_line_.is_due()) {

@@ -23,13 +23,15 @@ class ProgressText {
         num_documents_before_(before.num_documents),
         num_bytes_before_(before.num_bytes) {}
 
-  // The next line of a log, ended by "\n"; "" while none is due. There is one each 10 s at most, and
-  // the first as soon as `log_interval` documents are done: Megatron-LM's line for the last multiple
-  // of `log_interval` that was passed, and each minute instead of it the line of a terminal:
+  // The next line of a log, ended by "\n"; "" while none is due. There is one each 10 s at most,
+  // and the first as soon as `log_interval` documents are done: Megatron-LM's line for the last
+  // multiple of `log_interval` that was passed, and each minute instead of it the line of a
+  // terminal:
   //   Processed 1000 documents (101.2 docs/s, 1.25 MB/s).
   //    > tokenized 12.4 % | 3 h 10 min left | 17.4 MB/s | ...
-  // Documents of an earlier run have no line. Megatron's MB are 2^20 bytes of JSON lines (Megatron-LM
-  // counts characters). A chunk's documents are taken as equally long. `seconds` since startup.
+  // Documents of an earlier run have no line. Megatron's MB are 2^20 bytes of JSON lines
+  // (Megatron-LM counts characters). A chunk's documents are taken as equally long. `seconds` since
+  // startup.
   std::string log_line(const PipelineTotals& totals, double seconds);
 
   // Makes one line for a terminal: percent, time left, bytes/s, tokens/s, documents/s, bad lines,

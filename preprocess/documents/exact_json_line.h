@@ -27,8 +27,8 @@ namespace weft {
 // Reuses its buffers from line to line: one per thread.
 class ExactJsonLine {
  public:
-  // Throws UsageError for what is no key path (key_path.h) or origin key (origin.h). `value_keys` are
-  // those of value().
+  // Throws UsageError for what is no key path (key_path.h) or origin key (origin.h). `value_keys`
+  // are those of value().
   explicit ExactJsonLine(std::vector<std::string> keys, std::string_view origin_key = kNoOriginKey,
                          const std::vector<std::string>& value_keys = {});
 

@@ -13,7 +13,8 @@ namespace weft {
 
 using Inputs = std::vector<std::shared_ptr<Input>>;
 
-// The input of this name: an address of the web or a store, a path, or standard input for "-". Reads nothing yet.
+// The input of this name: an address of the web or a store, a path, or standard input for "-".
+// Reads nothing yet.
 std::shared_ptr<Input> make_input(const std::string& name, const HttpOptions& options = {});
 Inputs make_inputs(const std::vector<std::string>& names, const HttpOptions& options = {});
 

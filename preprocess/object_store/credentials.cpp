@@ -6,7 +6,8 @@ namespace weft {
 namespace {
 
 constexpr int64_t kRefreshBeforeExpirySeconds = 300;
-// A source may go on giving keys that expire soon, or fail: until they do, it is left alone so long.
+// A source may go on giving keys that expire soon, or fail: until they do, it is left alone so
+// long.
 constexpr int64_t kSecondsBetweenRefreshes = 30;
 // Requests that were signed with the old keys may still be answered so much later.
 constexpr int64_t kSecondsOfOldRequests = 60;

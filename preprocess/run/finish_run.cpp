@@ -60,8 +60,8 @@ Locators locators(const WorkPlan& plan) {
   return locators;
 }
 
-// An empty corpus is one; a corpus of bad lines only is a mistake, in --json-keys for one, and so is
-// a --where that leaves out everything. A shard may have had nothing else.
+// An empty corpus is one; a corpus of bad lines only is a mistake, in --json-keys for one, and so
+// is a --where that leaves out everything. A shard may have had nothing else.
 void check_any_document(const PlannedRun& run, const PipelineTotals& totals) {
   if (totals.num_lines == 0 && run.config.num_shards == 1)
     run.events.on_note("note: there is no line in the input");

@@ -1,7 +1,7 @@
-// One HTTP request at a time over libcurl, with the rules that hold for all our downloads: https unless
-// allowed otherwise, certificates always checked (CURL_CA_BUNDLE or SSL_CERT_FILE name other
-// authorities), at most 5 redirects and never from https to http, stalled connections ended,
-// the Hugging Face token to its own addresses only.
+// One HTTP request at a time over libcurl, with the rules that hold for all our downloads: https
+// unless allowed otherwise, certificates always checked (CURL_CA_BUNDLE or SSL_CERT_FILE name other
+// authorities), at most 5 redirects and never from https to http, stalled connections ended, the
+// Hugging Face token to its own addresses only.
 #pragma once
 
 #include <curl/curl.h>

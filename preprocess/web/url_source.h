@@ -49,7 +49,8 @@ std::string read_url(std::shared_ptr<RemoteFile> file, const FetchOptions& optio
                      int64_t max_bytes, const std::atomic<bool>& cancelled);
 
 // Fills `data` with the bytes of the range, which lie within the file; any number of threads may
-// read one file so. Throws as ByteSource::read of a source, and NetworkError if the file is shorter.
+// read one file so. Throws as ByteSource::read of a source, and NetworkError if the file is
+// shorter.
 void read_url_range(RemoteFile& file, const UrlOptions& options, ByteRange range, char* data,
                     const std::atomic<bool>& cancelled);
 

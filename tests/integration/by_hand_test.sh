@@ -32,6 +32,7 @@ commands=$(commands_of 'By hand' && commands_of 'Preparing data' && commands_of 
 while IFS= read -r command; do
   case $command in
     cmake*) continue ;;           # tests/run.sh does that
+    *hf://* | *s3://*) continue ;;  # preprocess_hub and preprocess_s3 run such beside servers of their own
     *' download '*)
       [ -n "$server" ] || continue
       command="${command//https:\/\/host/http://127.0.0.1:$port} --allow-http"

@@ -8,8 +8,8 @@
 namespace weft {
 namespace {
 
-// True for the types of runtime errors that the standard library throws where the program has made a
-// mistake.
+// True for the types of runtime errors that the standard library throws where the program has made
+// a mistake.
 bool is_mistake_of_the_program(const std::exception& error) {
   const auto is = [&error]<typename T>(std::type_identity<T>) {
     return dynamic_cast<const T*>(&error) != nullptr;

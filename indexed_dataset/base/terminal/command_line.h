@@ -36,9 +36,9 @@ class Command {
 // Runs the command that the command line names, and says on standard error why it failed: all
 // problems with its options at once, or what it threw. Help and version go to standard output.
 // `completion bash`, `completion zsh` and `man`, which the help does not list, print what the
-// installation needs. Returns the exit code: that of the command, that of its error (exit_code.h), or 128 + signal
-// after StoppedBySignal. A reader of standard output that stops early (`weft-data info | head`) is
-// no error. Never throws.
+// installation needs. Returns the exit code: that of the command, that of its error (exit_code.h),
+// or 128 + signal after StoppedBySignal. A reader of standard output that stops early (`weft-data
+// info | head`) is no error. Never throws.
 int run_program(int argc, const char* const* argv, const std::string& description,
                 const std::string& version_text,
                 const std::vector<std::unique_ptr<Command>>& commands);

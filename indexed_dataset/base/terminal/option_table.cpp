@@ -53,7 +53,8 @@ std::string function_name(const ProgramEntry& program) {
   return name;
 }
 
-// The words that may follow the words before, with their descriptions: {"inspect": {"samples", ...}}.
+// The words that may follow the words before, with their descriptions: {"inspect": {"samples",
+// ...}}.
 struct NextWords {
   Words names;
   std::vector<std::pair<std::string, std::string>> described;

@@ -1,5 +1,6 @@
 // Says how far some work is, in the words of all programs: percent, time left, rate, then whatever
-// else is known of it. The line is refreshed on a terminal; in a log there is one each 10 s at most.
+// else is known of it. The line is refreshed on a terminal; in a log there is one each 10 s at
+// most.
 #pragma once
 
 #include <chrono>

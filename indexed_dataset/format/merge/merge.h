@@ -38,14 +38,12 @@ struct MergeReport {
 // same call makes anew what a killed one began. After an exception the folder is gone.
 //
 // `check` is called often, from any thread; what it throws ends the work. `on_progress` sees every
-// byte when it is copied, and when it is read back.
-// Throws LockedByAnotherRun; what documents_to_drop() throws; UsageError if the output is one of the
-// parts, if one lies
-// in PREFIX.merge, or if, without `overwrite`, the output is a dataset made of others;
-// std::runtime_error if parts do not fit each other (token types, vocabularies, shards that are
-// not all of one run) or are damaged;
-// std::system_error if files cannot be read or written, and (ENOSPC) if there is no room, before
-// anything is written.
+// byte when it is copied, and when it is read back. Throws LockedByAnotherRun; what
+// documents_to_drop() throws; UsageError if the output is one of the parts, if one lies in
+// PREFIX.merge, or if, without `overwrite`, the output is a dataset made of others;
+// std::runtime_error if parts do not fit each other (token types, vocabularies, shards that are not
+// all of one run) or are damaged; std::system_error if files cannot be read or written, and
+// (ENOSPC) if there is no room, before anything is written.
 MergeReport merge_datasets(const MergeConfig& config, const std::function<void()>& check,
                            const OnProgress& on_progress = {});
 

@@ -20,9 +20,9 @@ struct MergedManifest {
   std::vector<std::string> notes;
 };
 
-// `version` and `options` are those of the program; `drop_list_hash` is that of the list of documents
-// that are left out, "" without one. The .bin of a part without .checksums is read
-// once; `check` is called often meanwhile, from any thread, and what it throws ends it. Throws
+// `version` and `options` are those of the program; `drop_list_hash` is that of the list of
+// documents that are left out, "" without one. The .bin of a part without .checksums is read once;
+// `check` is called often meanwhile, from any thread, and what it throws ends it. Throws
 // std::runtime_error if the manifests of two parts name different vocabularies, or if one cannot be
 // understood.
 MergedManifest merged_manifest(const PairMerge& pairs, const std::string& version,

@@ -33,8 +33,8 @@ class ArrowFile final : public arrow::io::RandomAccessFile {
   arrow::Result<int64_t> ReadAt(int64_t position, int64_t num_bytes, void* out) override;
   arrow::Result<std::shared_ptr<arrow::Buffer>> ReadAt(int64_t position,
                                                        int64_t num_bytes) override;
-  // At once, in the thread that asks: one of libarrow's own would use buffers of a pool that is gone
-  // by then. Older versions of libarrow have the first of the two alone.
+  // At once, in the thread that asks: one of libarrow's own would use buffers of a pool that is
+  // gone by then. Older versions of libarrow have the first of the two alone.
   using RandomAccessFile::ReadAsync;
   arrow::Future<std::shared_ptr<arrow::Buffer>> ReadAsync(const arrow::io::IOContext&,
                                                           int64_t position,

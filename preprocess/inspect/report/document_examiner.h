@@ -44,8 +44,8 @@ struct ReportContext {
   DocumentGroups& equal_texts;
 };
 
-// Examines all documents, with some MB of memory a thread, and calls see_tokens(count) for each part
-// of them, from any thread. Throws std::runtime_error if the index is damaged.
+// Examines all documents, with some MB of memory a thread, and calls see_tokens(count) for each
+// part of them, from any thread. Throws std::runtime_error if the index is damaged.
 Findings examine_documents(const ReportContext& context, int num_threads,
                            const std::function<void(int64_t num_tokens)>& see_tokens);
 

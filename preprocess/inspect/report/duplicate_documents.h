@@ -19,9 +19,9 @@ struct DuplicateDocuments {
   int64_t num_tokens = 0;  // of the documents in the list, their end tokens included
 };
 
-// `begin` is called with the number of documents before memory for them is taken: 16 bytes each, and
-// in the end 32 for each duplicate and the ids of two documents. Throws what DatasetReader throws;
-// std::runtime_error for datasets of different vocabularies, and for a damaged index.
+// `begin` is called with the number of documents before memory for them is taken: 16 bytes each,
+// and in the end 32 for each duplicate and the ids of two documents. Throws what DatasetReader
+// throws; std::runtime_error for datasets of different vocabularies, and for a damaged index.
 DuplicateDocuments find_duplicate_documents(
     const std::vector<std::filesystem::path>& prefixes, int num_threads,
     const std::function<void(int64_t num_documents)>& begin);

@@ -11,8 +11,8 @@
 namespace weft {
 
 // Makes the beginning of a text visible, on one line of at most `max_characters` and what its runs
-// need: a run of equal characters is written once ("a × 20,001"), and leading spaces and other characters
-// without ink by name ("\t", "\u{200B}"; U+2423 is a space). The result is safe to show.
+// need: a run of equal characters is written once ("a × 20,001"), and leading spaces and other
+// characters without ink by name ("\t", "\u{200B}"; U+2423 is a space). The result is safe to show.
 std::string visible_beginning(const Beginning& beginning, size_t max_characters);
 
 // Returns the first `num_characters` of UTF-8 `text`, with "..." for the rest. Invalid bytes stay.

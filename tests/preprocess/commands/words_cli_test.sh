@@ -21,10 +21,8 @@ holds() {
 }
 
 # --- other kinds of files, by their first bytes, also within compressed data
-holds 'a Parquet file: convert it to JSON lines first (pandas: to_json(' 'PAR1\025\004'
 holds 'a Parquet file' 'PAR1\025\004' gzip
-holds 'an Arrow file' 'ARROW1\0\0'
-holds 'an Arrow stream' '\377\377\377\377\020\001'
+holds 'an Arrow file' 'ARROW1\0\0' gzip
 holds 'a zip archive: unpack it first (unzip FILE)' 'PK\003\004'
 holds 'a 7z archive' '7z\274\257\047\034'
 holds 'lz4 data' '\004\042\115\030'
@@ -155,7 +153,7 @@ for option in '--vocab: unknown option; it is called --vocab-file' '--output: un
 done
 wrong "'file:///x.jsonl': not an https URL; give the path itself" preprocess --input file:///x.jsonl --output-prefix x
 wrong "'az://b/x.jsonl': not an https URL; give its https address" preprocess --input az://b/x.jsonl --output-prefix x
-wrong "'hf://x.jsonl': not an https URL; give https://huggingface.co/" preprocess --input hf://x.jsonl --output-prefix x
+wrong "'hf://x.jsonl': is not of a dataset; an address of the hub is hf://datasets/OWNER/NAME" preprocess --input hf://x.jsonl --output-prefix x
 wrong "'one.jsonl' is a file; give a folder" train-vocab --input one.jsonl --vocab-size 300 --output one.jsonl
 wrong '--sample-range: its value is missing' inspect samples --sample-range
 grep -qF 'weft-data inspect samples --help' out.log || fail "another command's --help: $(cat out.log)"

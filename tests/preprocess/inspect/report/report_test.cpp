@@ -296,7 +296,8 @@ TEST_F(ReportTest, ThePageIsForReading) {
   const std::string html = report_html(gather());
   EXPECT_THAT(html, HasSubstr(">" + texts[0].substr(0, 100) + "...</span></td>"));
   EXPECT_THAT(html, HasSubstr("One file."));
-  // The name of the file stands without its folders, which the mouse shows; the number of a row too.
+  // The name of the file stands without its folders, which the mouse shows; the number of a row
+  // too.
   EXPECT_THAT(html, HasSubstr("<span title=\"&lt;corpus&gt;.jsonl, byte 0\">"));
   EXPECT_THAT(html, HasSubstr("<td class=\"n\">64 to 127</td><td class=\"n\">4</td>"
                               "<td class=\"n d\">100.0 %</td><td class=\"n\">100.0 %</td>"));
