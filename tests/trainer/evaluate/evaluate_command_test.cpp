@@ -77,8 +77,9 @@ TEST_F(EvaluateCommand, TellsTheLossOfTextAndOfTheDataset) {
 // The validation set is one sample, whose first token ends a document as the prefix does: both
 // predict the same tokens.
 TEST_F(EvaluateCommand, KeepsDocumentsApartAsTheRunDid) {
-  constexpr uint16_t E = 63;
-  const std::vector<uint16_t> sample = {E, 7, 9, 11, 13, E, 3, 4, 5, E, 20, 25, 30, 35, 40, 45, 50};
+  constexpr uint16_t kEnd = 63;
+  const std::vector<uint16_t> sample = {kEnd, 7,  9,  11, 13, kEnd, 3,  4, 5,
+                                        kEnd, 20, 25, 30, 35, 40,   45, 50};
   const auto write_dataset = [&](const char* name, size_t first) {
     DatasetWriter writer(folder_ / name, TokenType::kUInt16);
     const auto tokens = std::span(sample).subspan(first);
@@ -102,7 +103,7 @@ TEST_F(EvaluateCommand, KeepsDocumentsApartAsTheRunDid) {
     for (const char* flag : {"--micro-batch-size", "--global-batch-size"})
       *(std::find(all.begin(), all.end(), flag) + 1) = "1";
     *(std::find(all.begin(), all.end(), "--vocab-size") + 1) = std::to_string(kByteTokens);
-    all = with(all, {"--eod-token-id", std::to_string(E)});
+    all = with(all, {"--eod-token-id", std::to_string(kEnd)});
     ASSERT_EQ(run(with(all, flags)), 0) << output();
     const std::string log = output();
     const size_t at = log.rfind("lm loss value: ");
