@@ -267,8 +267,7 @@ void CachingEncoder<CacheId>::remember_entries() {
   };
   Known ahead[kNumAhead];
   size_t num_begun = 0, num_done = 0;
-  const auto insert_oldest = [&] {
-    const Known& known = ahead[num_done++ % kNumAhead];
+  const auto insert = [&](const Known& known) {
     const CacheId ids[] = {static_cast<CacheId>(known.id)};
     cache_.insert(known.key, vocabulary_.bytes(known.id), std::span<const CacheId>(ids));
   };
@@ -276,13 +275,13 @@ void CachingEncoder<CacheId>::remember_entries() {
     const std::string& word = vocabulary_.bytes(id);
     if (word.empty() || word.size() > WordKey::kMaxBytes) continue;
     if (!vocabulary_.is_reachable(id) && vocabulary_.whole_piece(word) != id) continue;
-    if (num_begun - num_done == kNumAhead) insert_oldest();
+    if (num_begun - num_done == kNumAhead) insert(ahead[num_done++ % kNumAhead]);
     Known& known = ahead[num_begun++ % kNumAhead];
     known = {id, WordKey::of(word)};
     const WordTable table = cache_.table();
     __builtin_prefetch(table.lines + (known.key.hash() >> table.shift) * kWordLineBytes, 1);
   }
-  while (num_done < num_begun) insert_oldest();
+  while (num_done < num_begun) insert(ahead[num_done++ % kNumAhead]);
 }
 
 }  // namespace
