@@ -73,7 +73,7 @@ expect 0 '.SH COMMANDS' "$data" man
 if command -v groff >/dev/null; then
   groff -man -ww -Tutf8 -K utf8 out.log >page 2>warnings || fail "groff"
   [ ! -s warnings ] || { head warnings; fail "the man page has warnings"; }
-  sed 's/\x1b\[[0-9;]*m//g; s/.\x08//g' page | grep -qF -- '--max-bad-lines N' || fail "the man page lacks an option"
+  sed 's/\x1b\[[0-9;]*m//g; s/.\x08//g' page | grep -F -- '--max-bad-lines N' >/dev/null || fail "the man page lacks an option"
 fi
 
 # --- wrong usage: everything at once, with hints, exit 2
