@@ -34,10 +34,9 @@ using Json = nlohmann::ordered_json;
 class AnalyzeCommand final : public Command {
  public:
   AnalyzeCommand()
-      : Command(
-            "analyze", "take metrics of all samples, for a curriculum by difficulty",
-            "weft-data analyze --data-path my_text_document --seq-length 1024 --train-samples 100_000 --metric vocab_rarity --output metrics") {
-  }
+      : Command("analyze", "take metrics of all samples, for a curriculum by difficulty",
+                "weft-data analyze --data-path my_text_document --seq-length 1024 "
+                "--train-samples 100_000 --metric vocab_rarity --output metrics") {}
 
   void declare(OptionSet& options) override {
     order_.order().eval_iters = 0;  // only the training set is analyzed

@@ -19,10 +19,9 @@ namespace {
 class IndexCommand final : public Command {
  public:
   IndexCommand()
-      : Command(
-            "index", "build the sample indexes of a training run",
-            "weft-data index --data-path my_text_document --seq-length 1024 --train-samples 100_000 --data-cache-path cache") {
-  }
+      : Command("index", "build the sample indexes of a training run",
+                "weft-data index --data-path my_text_document --seq-length 1024 "
+                "--train-samples 100_000 --data-cache-path cache") {}
 
   void declare(OptionSet& options) override {
     order_.order().eval_iters = 0;  // unless they are asked for, only training is indexed

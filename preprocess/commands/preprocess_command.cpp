@@ -74,10 +74,9 @@ class ProgressPrinter {
 class PreprocessCommand final : public Command {
  public:
   PreprocessCommand()
-      : Command(
-            "preprocess", "tokenize JSONL files into Megatron datasets",
-            "weft-data preprocess --input 'corpus/*.jsonl.zst' --output-prefix my --append-eod --workers 16 --report my.html") {
-  }
+      : Command("preprocess", "tokenize JSONL files into Megatron datasets",
+                "weft-data preprocess --input 'corpus/*.jsonl.zst' --output-prefix my --append-eod "
+                "--workers 16 --report my.html") {}
   void declare(OptionSet& options) override { options_.declare(options); }
   void validate(OptionSet& options) const override { options_.validate(options); }
 

@@ -27,10 +27,9 @@ namespace {
 class TrainVocabCommand final : public Command {
  public:
   TrainVocabCommand()
-      : Command(
-            "train-vocab", "learn a byte-level BPE vocabulary from JSONL files",
-            "weft-data train-vocab --input corpus.jsonl.zst --vocab-size 32_000 --output vocabulary") {
-  }
+      : Command("train-vocab", "learn a byte-level BPE vocabulary from JSONL files",
+                "weft-data train-vocab --input corpus.jsonl.zst --vocab-size 32_000 "
+                "--output vocabulary") {}
 
   void declare(OptionSet& options) override {
     options.texts("--input", inputs_.names,

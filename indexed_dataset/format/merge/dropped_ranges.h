@@ -1,4 +1,4 @@
-// What a merge leaves out of one part: ranges of its documents, sequences or bytes.
+// The ranges of documents, sequences or bytes of one part that a merge leaves out.
 #pragma once
 
 #include <algorithm>

@@ -29,7 +29,7 @@ class PairMerge {
     int64_t num_documents;  // in the result
     // Counts of everything that stands before it in the result.
     int64_t sequences_before, documents_before, bin_bytes_before;
-    // What is left out of it. Where it has no bounds, each of its sequences is a document.
+    // These ranges of it are left out. Where it has no bounds, each of its sequences is a document.
     DroppedRanges documents, sequences, bin_bytes;
 
     int64_t num_tokens() const {  // in the result

@@ -17,7 +17,7 @@ class ArrowFile final : public arrow::io::RandomAccessFile {
  public:
   ArrowFile(std::shared_ptr<const RandomAccess> bytes, arrow::MemoryPool* pool);
 
-  // What RandomAccess has thrown is an error of libarrow's on its way through it.
+  // Throws again what RandomAccess has thrown, which libarrow has turned into an error of its own.
   void rethrow_failure() const {
     if (failure_) std::rethrow_exception(failure_);
   }
@@ -33,8 +33,8 @@ class ArrowFile final : public arrow::io::RandomAccessFile {
   arrow::Result<int64_t> ReadAt(int64_t position, int64_t num_bytes, void* out) override;
   arrow::Result<std::shared_ptr<arrow::Buffer>> ReadAt(int64_t position,
                                                        int64_t num_bytes) override;
-  // At once, in the thread that asks: one of libarrow's own would use buffers of a pool that is
-  // gone by then. Older versions of libarrow have the first of the two alone.
+  // Both read at once, in the thread that asks: a thread of libarrow's own would use buffers of a
+  // pool that is gone by then. Not every libarrow has the second, so it overrides nothing there.
   using RandomAccessFile::ReadAsync;
   arrow::Future<std::shared_ptr<arrow::Buffer>> ReadAsync(const arrow::io::IOContext&,
                                                           int64_t position,
@@ -45,7 +45,7 @@ class ArrowFile final : public arrow::io::RandomAccessFile {
                                                                   bool allow_short_read);
 
  private:
-  // Of the wanted bytes those that the file has.
+  // Returns how many of the wanted bytes the file has.
   int64_t num_there(int64_t position, int64_t num_bytes) const;
 
   const std::shared_ptr<const RandomAccess> bytes_;

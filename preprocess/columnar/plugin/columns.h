@@ -12,7 +12,7 @@ namespace weft {
 
 using ColumnPath = std::vector<std::string>;
 
-// What lies under a path: nothing, text, or something that is none.
+// The column under a path, if there is one, and whether it has texts.
 struct FoundColumn {
   bool is_there = false, is_text = false, is_list = false;
   std::string type{};  // in words

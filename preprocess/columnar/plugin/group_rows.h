@@ -1,5 +1,5 @@
-// What Parquet and Arrow have in common: groups of rows (row groups, record batches), one after
-// another, whose rows go into chunks.
+// Parquet and Arrow have groups of rows in common (row groups, record batches), which are read one
+// after another, and whose rows go into chunks.
 #pragma once
 
 #include <cstdint>

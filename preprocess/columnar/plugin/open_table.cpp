@@ -1,4 +1,4 @@
-// What weft_columnar.so exports.
+// The function that weft_columnar.so exports.
 #include <stdexcept>
 #include <utility>
 

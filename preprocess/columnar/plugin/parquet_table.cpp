@@ -18,7 +18,7 @@
 namespace weft {
 namespace {
 
-// Of a column that is read: pages are larger, and read whole.
+// The buffer of each column that is read. Pages are larger, and are read whole.
 constexpr int64_t kBufferBytes = 256 << 10;
 
 parquet::ReaderProperties reader_properties(arrow::MemoryPool* pool) {

@@ -87,7 +87,8 @@ for delay in 0.15 0.4 0.8; do
   same whole killed text sources
 done
 
-echo "without the plug-in a message says how to get it"
+echo "the program itself is linked with neither of the libraries; without the plug-in a message says how to get it"
+! ldd "$data" | grep -E 'libarrow|libparquet' || fail "weft-data is linked with Arrow"
 mkdir -p alone/bin && cp "$data" alone/bin/
 expect 2 'jobs/install-deps.sh --parquet' alone/bin/weft-data preprocess --input plain.required.parquet --output-prefix alone/x
 expect 0 wrote alone/bin/weft-data preprocess --input plain.jsonl --output-prefix alone/x
