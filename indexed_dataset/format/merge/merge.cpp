@@ -161,7 +161,10 @@ MergeReport merge_datasets(const MergeConfig& config, const std::function<void()
                                                pair_bytes / 900000 +
                                                static_cast<int64_t>(manifest.size()));
   const PartChecks part_checks(pairs, config.num_threads);
-  const int64_t num_steps = pairs.bin_bytes() + pair_bytes + (sources ? sources->size_bytes() : 0);
+  // Parts are read whole, what is left out of them included; then the result is read back.
+  int64_t num_steps = pair_bytes + (sources ? sources->size_bytes() : 0);
+  for (const PairMerge::Part& part : pairs.parts())
+    num_steps += std::ssize(part.reader.bin_bytes());
   const auto see_bytes = [&](std::span<const std::byte> bytes) {
     if (on_progress) on_progress("merged", std::ssize(bytes), num_steps);
   };
