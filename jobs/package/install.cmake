@@ -1,5 +1,5 @@
 # `cmake --install BUILD --prefix DIR` puts programs into bin/, job scripts and recipes into share/weft/jobs/, licence and notice into
-# share/doc/weft/, and what weft-data and weft-model say of themselves as man pages and completion of shells. `cpack -G DEB` in a build folder makes a Debian package of the same, whose dependencies dpkg-shlibdeps finds.
+# share/doc/weft/, and what the programs say of themselves as man pages and completion of shells. `cpack -G DEB` in a build folder makes a Debian package of the same, whose dependencies dpkg-shlibdeps finds.
 set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)  # tests need not be built first
 foreach(program weft-data weft-train weft-model weft-run)
   if(TARGET ${program})
@@ -8,7 +8,7 @@ foreach(program weft-data weft-train weft-model weft-run)
 endforeach()
 # They are printed by the installed programs' own builds: the options stand in one place. zsh of Debian looks for packages' files in
 # vendor-completions, and for those of an administrator in site-functions.
-foreach(program weft-data weft-model)
+foreach(program weft-data weft-train weft-model)
   if(TARGET ${program})
     install(CODE "
       set(share \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/share\")

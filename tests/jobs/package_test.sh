@@ -20,11 +20,18 @@ for field in "Package: weft" "Section: science" "Depends: .*libc6 [(]>= " "Depen
 done
 dpkg-deb --extract "$package" "$work/root"
 for file in bin/weft-data bin/weft-train bin/weft-model share/weft/jobs/2.distributed-training.sbatch share/weft/jobs/recipes/gpt3-175b.env \
-    share/doc/weft/LICENSE share/doc/weft/NOTICE share/man/man1/weft-data.1 share/man/man1/weft-model.1 \
-    share/bash-completion/completions/weft-data share/zsh/vendor-completions/_weft-model; do
+    share/doc/weft/LICENSE share/doc/weft/NOTICE share/man/man1/weft-data.1 share/man/man1/weft-train.1 share/man/man1/weft-model.1 \
+    share/bash-completion/completions/weft-data share/bash-completion/completions/weft-train share/zsh/vendor-completions/_weft-model; do
   [ -f "$work/root/usr/$file" ] || { echo "error: $file is not in the package"; exit 1; }
 done
 "$work/root/usr/bin/weft-train" --version | grep -q '^weft-train '
+# The completion of bash offers the options of weft-train, and the values of one.
+bash -c '
+  source "$1/usr/share/bash-completion/completions/weft-train"
+  complete_words() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=(); _weft_train; echo "${COMPREPLY[*]}"; }
+  [ "$(complete_words weft-train --num-layers 12 --seq-l)" = --seq-length ] &&
+    [ "$(complete_words weft-train --num-layers 12 --lr-decay-style co)" = "constant cosine" ]
+' - "$work/root" || { echo "error: completion of bash"; exit 1; }
 # A job script of the package finds the programs on the PATH.
 cd "$work"
 PATH=$work/root/usr/bin:$PATH RECIPE=$work/root/usr/share/weft/jobs/recipes/gpt3-126m.env PLAN=h100 \

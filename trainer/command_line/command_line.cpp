@@ -43,34 +43,29 @@ std::string parse(const std::string& text, std::string& value) {
   return "";
 }
 
-template <typename Enum, size_t kSize>
-std::string parse_name(const std::string& text, Enum& value,
-                       const std::pair<const char*, Enum> (&names)[kSize]) {
-  std::string choices;
-  for (const auto& [name, candidate] : names) {
-    if (text == name) {
-      value = candidate;
-      return "";
-    }
-    choices += fmt::format("{}{}", choices.empty() ? "" : ", ", name);
-  }
-  return "is none of " + choices;
+// The names of an enumeration's values.
+constexpr auto& names_of(LrDecayStyle) { return kLrDecayStyles; }
+constexpr auto& names_of(WsdDecayStyle) { return kWsdDecayStyles; }
+constexpr auto& names_of(WeightDecayStyle) { return kWeightDecayStyles; }
+constexpr auto& names_of(LogFormat) { return kLogFormats; }
+constexpr auto& names_of(OrderKind) { return kOrderKinds; }
+
+template <typename Enum>
+std::string joined_names(const char* between) {
+  std::string names;
+  for (const auto& [name, value] : names_of(Enum{}))
+    names += fmt::format("{}{}", names.empty() ? "" : between, name);
+  return names;
 }
 
-std::string parse(const std::string& text, LrDecayStyle& value) {
-  return parse_name(text, value, kLrDecayStyles);
-}
-std::string parse(const std::string& text, WsdDecayStyle& value) {
-  return parse_name(text, value, kWsdDecayStyles);
-}
-std::string parse(const std::string& text, WeightDecayStyle& value) {
-  return parse_name(text, value, kWeightDecayStyles);
-}
-std::string parse(const std::string& text, LogFormat& value) {
-  return parse_name(text, value, kLogFormats);
-}
-std::string parse(const std::string& text, OrderKind& value) {
-  return parse_name(text, value, kOrderKinds);
+template <typename Enum>
+requires std::is_enum_v<Enum> std::string parse(const std::string& text, Enum& value) {
+  for (const auto& [name, candidate] : names_of(Enum{})) {
+    if (text != name) continue;
+    value = candidate;
+    return "";
+  }
+  return "is none of " + joined_names<Enum>(", ");
 }
 
 template <typename T>
@@ -210,6 +205,7 @@ class Declare {
       return "INT";
     if constexpr (std::is_floating_point_v<T> || std::is_same_v<T, std::optional<double>>)
       return "FLOAT";
+    if constexpr (std::is_enum_v<T>) return joined_names<T>("|");
     return "TEXT";
   }
   template <typename T>
@@ -274,14 +270,13 @@ void strip_stray_quotes(std::string& text) {
   }
 }
 
-constexpr const char* kExample =
-    "Trains a GPT on Megatron datasets.\n\n"
+constexpr std::string_view kSummary = "Trains a GPT on Megatron datasets.";
+constexpr std::string_view kExample =
     "  weft-train --num-layers 12 --hidden-size 768 --num-attention-heads 12\n"
     "    --seq-length 1024 --max-position-embeddings 1024 --micro-batch-size 8\n"
     "    --global-batch-size 64 --train-iters 1000 --lr 6e-4 --bf16\n"
     "    --data-path my_text_document --save checkpoints --save-interval 100\n"
-    "    --load checkpoints\n\n"
-    "With --dry-run it says what the run would be and need, and ends.";
+    "    --load checkpoints";
 
 // The text tells the number of CUDA devices, or why there are none: scripts choose a model by it.
 std::string version_text() {
@@ -295,12 +290,16 @@ std::string version_text() {
 
 ParsedArguments parse_arguments(std::vector<std::string> arguments) {
   ParsedArguments parsed;
-  CLI::App app(kExample, "weft-train");
+  CLI::App app(fmt::format("{}\n\n{}\n\nWith --dry-run it says what the run would be and need, "
+                           "and ends.",
+                           kSummary, kExample),
+               "weft-train");
   app.allow_extras();
   app.option_defaults()->always_capture_default(false);
   app.set_help_flag("-h,--help", "print the usual options and exit");
   app.set_help_all_flag("--help-all", "print all options and exit");
-  const bool shows_all = std::ranges::count(arguments, "--help-all") > 0;
+  const ProgramText program_text = find_program_text(arguments);
+  const bool shows_all = program_text != nullptr || std::ranges::count(arguments, "--help-all") > 0;
   app.add_option("--args", "a file of flags, or a run_manifest.json, that stand before all others");
   bool version = false;
   app.add_flag("--version", version, "print the version and the CUDA devices, and exit");
@@ -317,6 +316,15 @@ ParsedArguments parse_arguments(std::vector<std::string> arguments) {
   for (const KnownFlag& known : flags_not_supported())
     declare_known_flag(app, known, false, parsed);
 
+  if (program_text != nullptr) {
+    const std::string summary(kSummary.substr(0, kSummary.size() - 1));
+    parsed.help =
+        program_text({"weft-train",
+                      summary,
+                      "weft-train " WEFT_VERSION,
+                      {{"", summary, std::string(kExample.substr(2)), option_entries(app)}}});
+    return parsed;
+  }
   const size_t num_arguments = arguments.size();
   for (std::string& argument : arguments) strip_stray_quotes(argument);
   std::reverse(arguments.begin(), arguments.end());  // CLI11 takes a vector back to front
@@ -336,7 +344,7 @@ ParsedArguments parse_arguments(std::vector<std::string> arguments) {
   if (num_arguments == 0) {
     parsed.problems.emplace_back(
         "no arguments are given; --help shows the usual ones, and this is a run:\n\n" +
-        std::string(kExample).substr(std::string(kExample).find("  weft-train")));
+        std::string(kExample));
     parsed.stopped_early = true;
   }
   const auto is_given = [&app](const std::string& flag) { return app.count(flag) > 0; };

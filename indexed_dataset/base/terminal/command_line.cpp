@@ -184,18 +184,14 @@ bool print_for_installation(const std::string& program, const std::string& descr
                             const std::string& version_text,
                             const std::vector<std::unique_ptr<Command>>& commands,
                             const Words& words) {
-  const std::string what = fmt::format("{}", fmt::join(words, " "));
-  const auto make = what == "man"               ? man_page
-                    : what == "completion bash" ? bash_completion
-                    : what == "completion zsh"  ? zsh_completion
-                                                : nullptr;
-  if (make == nullptr) return false;
+  const ProgramText text_of = find_program_text(words);
+  if (text_of == nullptr) return false;
   ProgramEntry entry{program, description, version_text, {}};
   for (const auto& command : commands) {
     entry.commands.push_back({command->name(), command->description(), command->example(),
                               option_entries(CommandParser(program, *command).app)});
   }
-  fmt::print("{}", make(entry));
+  fmt::print("{}", text_of(entry));
   return true;
 }
 

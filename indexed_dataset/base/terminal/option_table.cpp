@@ -86,6 +86,11 @@ std::map<std::string, Words> options_by_choices(const CommandEntry& command) {
   return names;
 }
 
+// The pattern of `case` for the words between the program's name and the one to complete.
+std::string words_of(const CommandEntry& command) {
+  return command.name.empty() ? "*" : fmt::format("'{0}'|'{0} '*", command.name);
+}
+
 Words option_names_of(const CommandEntry& command) {
   Words names;
   for (const OptionEntry& option : command.options)
@@ -148,16 +153,19 @@ std::string wrapped_command(const std::string& command) {
 }
 
 std::string man_page(const ProgramEntry& program) {
+  const bool has_commands = !program.commands.at(0).name.empty();
   std::string page = fmt::format(
-      ".TH {} 1 \"\" \"{}\" \"User Commands\"\n.SH NAME\n{} \\- {}\n.SH SYNOPSIS\n.B {}\n.I "
-      "COMMAND\n[\\fIOPTIONS\\fR]\n.SH DESCRIPTION\nOptions stand behind the command. Integers "
-      "may hold underscores (300_000_000). Errors go to standard error, with an exit code that "
-      "tells their kind.\n.SH COMMANDS\n",
+      ".TH {} 1 \"\" \"{}\" \"User Commands\"\n.SH NAME\n{} \\- {}\n.SH SYNOPSIS\n.B {}\n{}"
+      "[\\fIOPTIONS\\fR]\n.SH DESCRIPTION\n{}Integers may hold underscores (300_000_000). Errors "
+      "go to standard error, with an exit code that tells their kind.\n.SH {}\n",
       program.name, groff(program.version), groff(program.name), groff(program.description),
-      groff(program.name));
+      groff(program.name), has_commands ? ".I COMMAND\n" : "",
+      has_commands ? "Options stand behind the command. " : "",
+      has_commands ? "COMMANDS" : "OPTIONS");
   for (const CommandEntry& command : program.commands) {
-    page += fmt::format(".SS {} {}\n{}.\n", groff(program.name), groff(command.name),
-                        groff(command.description));
+    if (has_commands)
+      page += fmt::format(".SS {} {}\n{}.\n", groff(program.name), groff(command.name),
+                          groff(command.description));
     for (const OptionEntry& option : command.options) {
       page += fmt::format(".TP\n\\fB{}\\fR", groff(option.name));
       if (!option.value.empty()) page += fmt::format(" \\fI{}\\fR", groff(option.value));
@@ -179,7 +187,7 @@ std::string bash_completion(const ProgramEntry& program) {
   for (const auto& [before, next] : next_words(program))
     script += fmt::format("    '{}') words='{}' ;;\n", before, fmt::join(next.names, " "));
   for (const CommandEntry& command : program.commands) {
-    script += fmt::format("    '{0}'|'{0} '*)\n      case $previous in\n", command.name);
+    script += fmt::format("    {})\n      case $previous in\n", words_of(command));
     for (const auto& [choices, names] : options_by_choices(command))
       script += fmt::format("        {}) words='{}' ;;\n", fmt::join(names, "|"), choices);
     script += fmt::format("        *) [[ $current != -* ]] || words='{}' ;;\n      esac ;;\n",
@@ -207,7 +215,7 @@ std::string zsh_completion(const ProgramEntry& program) {
     Words lines;
     for (const OptionEntry& option : command.options)
       if (!option.is_argument()) lines.push_back(described(option.name, option.help));
-    script += fmt::format("  '{0}'|'{0} '*)\n    case ${{words[CURRENT-1]}} in\n", command.name);
+    script += fmt::format("  {})\n    case ${{words[CURRENT-1]}} in\n", words_of(command));
     for (const auto& [choices, names] : options_by_choices(command))
       script += fmt::format("      {}) compadd {}; return ;;\n", fmt::join(names, "|"), choices);
     script += fmt::format(
@@ -216,6 +224,13 @@ std::string zsh_completion(const ProgramEntry& program) {
         fmt::join(lines, " "));
   }
   return script + "esac\n";
+}
+
+ProgramText find_program_text(const Words& words) {
+  const std::string joined = fmt::format("{}", fmt::join(words, " "));
+  if (joined == "man") return man_page;
+  if (joined == "completion bash") return bash_completion;
+  return joined == "completion zsh" ? zsh_completion : nullptr;
 }
 
 }  // namespace weft

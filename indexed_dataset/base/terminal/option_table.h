@@ -25,7 +25,7 @@ struct OptionEntry {
 std::vector<OptionEntry> option_entries(const CLI::App& app);
 
 struct CommandEntry {
-  std::string name;  // "merge", "inspect samples"
+  std::string name;  // "merge", "inspect samples"; "" of a program without commands
   std::string description, example;
   std::vector<OptionEntry> options;
 };
@@ -45,5 +45,10 @@ std::string man_page(const ProgramEntry& program);
 // Scripts that offer commands, options and the choices of options; elsewhere files.
 std::string bash_completion(const ProgramEntry& program);
 std::string zsh_completion(const ProgramEntry& program);
+
+// Returns which of them the words of a command line ask for (`man`, `completion bash` and
+// `completion zsh`, which an installation runs), nullptr for all other words.
+using ProgramText = std::string (*)(const ProgramEntry&);
+ProgramText find_program_text(const std::vector<std::string>& words);
 
 }  // namespace weft

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <regex>
+#include <sstream>
 #include <string>
 
 #include "tests/trainer/command_line/command_lines.h"
@@ -303,6 +305,28 @@ TEST(Config, HelpNamesEveryGroup) {
   ASSERT_TRUE(parsed.help);
   EXPECT_THAT(*parsed.help, HasSubstr("Optimizer and learning rate"));
   EXPECT_THAT(*parsed.help, HasSubstr("--lr-warmup-samples"));
+}
+
+TEST(Config, CompletionAndManPageHaveEveryOptionOfTheHelp) {
+  const std::string bash = parse_arguments({"completion", "bash"}).help.value();
+  const std::string zsh = parse_arguments({"completion", "zsh"}).help.value();
+  const std::string man = parse_arguments({"man"}).help.value();
+  EXPECT_THAT(bash, HasSubstr("complete -o default -F _weft_train weft-train"));
+  EXPECT_THAT(bash, HasSubstr("--lr-decay-style) words='constant linear cosine"));
+  EXPECT_THAT(zsh, HasSubstr("#compdef weft-train"));
+  EXPECT_THAT(man, HasSubstr(".SH OPTIONS\n.TP\n"));
+  std::istringstream help(parse_arguments({"--help-all"}).help.value());
+  int num_options = 0;
+  for (std::string line; std::getline(help, line);) {
+    const size_t begin = line.find("--"), end = line.find_first_of(" ,", begin);
+    if (begin == std::string::npos || begin > 5) continue;  // options stand at the left
+    const std::string option = line.substr(begin, end - begin);
+    EXPECT_THAT(bash, HasSubstr(" " + option));
+    EXPECT_THAT(zsh, HasSubstr("'" + option + ":"));
+    EXPECT_THAT(man, HasSubstr("\\fB" + std::regex_replace(option, std::regex("-"), "\\-")));
+    ++num_options;
+  }
+  EXPECT_GT(num_options, 150);
 }
 
 }  // namespace
