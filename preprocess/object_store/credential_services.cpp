@@ -145,6 +145,7 @@ std::optional<Credentials> credentials_of_program(const std::string& command,
 
 bool is_allowed_for_container(const std::string& url) {
   if (is_https(url)) return true;
+  if (url.find('@') != url.npos) return false;  // what is before it is no host
   for (const char* host :
        {"localhost", "127.0.0.1", "[::1]", "169.254.170.2", "169.254.170.23", "[fd00:ec2::23]"}) {
     const std::string begin = std::string("http://") + host;

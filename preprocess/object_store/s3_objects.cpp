@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <pugixml.hpp>
+#include <set>
 #include <utility>
 
 #include "indexed_dataset/base/process/exit_code.h"
@@ -76,7 +77,7 @@ std::shared_ptr<RemoteFile> make_s3_object(const S3Address& address, const S3Opt
   return std::make_shared<S3File>(address, shared_bucket(address, options));
 }
 
-S3ListPage parse_s3_list(std::string_view xml, const std::string& name) {
+S3ListPage parse_s3_list(std::string_view xml, const std::string& prefix, const std::string& name) {
   pugi::xml_document document;
   const pugi::xml_parse_result result = document.load_buffer(
       xml.data(), xml.size(), pugi::parse_default | pugi::parse_ws_pcdata_single);
@@ -88,35 +89,45 @@ S3ListPage parse_s3_list(std::string_view xml, const std::string& name) {
   for (const pugi::xml_node object : list.children("Contents")) {
     std::string key = object.child_value("Key");
     if (is_encoded) key = decoded_key(std::move(key));
-    page.objects.push_back({std::move(key), object.child("Size").text().as_llong()});
+    if (!key.starts_with(prefix)) {
+      throw NetworkError(fmt::format("{}: the server lists '{}', which does not begin with '{}'",
+                                     name, escape_for_terminal(key), escape_for_terminal(prefix)));
+    }
+    page.keys.push_back(std::move(key));
   }
-  if (list.child("IsTruncated").text().as_bool())
-    page.next_token = list.child_value("NextContinuationToken");
+  if (!list.child("IsTruncated").text().as_bool()) return page;
+  page.next_token = list.child_value("NextContinuationToken");
+  if (page.next_token.empty()) {
+    throw NetworkError(name +
+                       ": the server's list of objects goes on and does not say how: it is none of "
+                       "list-type=2; name its objects one by one");
+  }
   return page;
 }
 
-std::vector<S3Object> list_s3_objects(const S3Address& bucket, const std::string& prefix,
+std::vector<std::string> list_s3_keys(const S3Address& bucket, const std::string& prefix,
                                       const HttpOptions& options,
                                       const std::atomic<bool>& cancelled) {
   const std::string name = bucket.text();
   const auto shared = shared_bucket(bucket, options.s3);
-  std::vector<S3Object> objects;
+  std::vector<std::string> keys;
   std::string token;
+  std::set<std::string> tokens;
   do {
     const auto request = std::make_shared<S3ListRequest>(name, shared, prefix, token);
     FetchOptions fetch;
     fetch.http = options;
-    S3ListPage page = parse_s3_list(read_url(request, fetch, kMaxPageBytes, cancelled), name);
-    if (!token.empty() && page.next_token == token)
-      throw NetworkError(name + ": the server's list of objects has no end");
+    S3ListPage page =
+        parse_s3_list(read_url(request, fetch, kMaxPageBytes, cancelled), prefix, name);
     token = page.next_token;
-    for (S3Object& object : page.objects) {
-      if (!object.key.ends_with('/')) objects.push_back(std::move(object));
+    if (!tokens.insert(token).second)
+      throw NetworkError(name + ": the server's list of objects has no end");
+    for (std::string& key : page.keys) {
+      if (!key.ends_with('/')) keys.push_back(std::move(key));
     }
   } while (!token.empty());
-  std::sort(objects.begin(), objects.end(),
-            [](const S3Object& a, const S3Object& b) { return a.key < b.key; });
-  return objects;
+  std::sort(keys.begin(), keys.end());
+  return keys;
 }
 
 }  // namespace weft

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -16,22 +15,18 @@ namespace weft {
 // replaced is CannotContinue.
 std::shared_ptr<RemoteFile> make_s3_object(const S3Address& address, const S3Options& options);
 
-struct S3Object {
-  std::string key;
-  int64_t size_bytes = 0;
-};
-
 struct S3ListPage {
-  std::vector<S3Object> objects;
+  std::vector<std::string> keys;
   std::string next_token;  // "" on the last page
 };
 
-// An answer to list-type=2. Throws NetworkError (`name`) for what is none.
-S3ListPage parse_s3_list(std::string_view xml, const std::string& name);
+// An answer to list-type=2 with this prefix. Throws NetworkError (`name`) for what is none: a key
+// without the prefix, and a page that is not the last one and does not say how to go on.
+S3ListPage parse_s3_list(std::string_view xml, const std::string& prefix, const std::string& name);
 
-// All objects whose keys begin with `prefix`, without the markers of folders; sorted by the bytes
-// of their keys. Throws as read_url().
-std::vector<S3Object> list_s3_objects(const S3Address& bucket, const std::string& prefix,
+// All keys that begin with `prefix`, without the markers of folders; sorted by their bytes. Throws
+// as parse_s3_list() and read_url().
+std::vector<std::string> list_s3_keys(const S3Address& bucket, const std::string& prefix,
                                       const HttpOptions& options,
                                       const std::atomic<bool>& cancelled);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "indexed_dataset/base/process/exit_code.h"
@@ -135,7 +136,8 @@ class HubLister final : public RemoteLister {
     if (!commit.empty()) return commit;
     HubPage page(address.api_url("revision") + "?expand=sha", address);
     const Json json = read(page);
-    const std::string sha = json.is_object() ? json.value("sha", "") : "";
+    const auto found = json.find("sha");
+    const std::string sha = found != json.end() && found->is_string() ? *found : "";
     if (!is_commit(sha)) throw NetworkError(page.name() + ": the answer names no commit");
     return commit = sha;
   }
@@ -172,8 +174,11 @@ class HubLister final : public RemoteLister {
   }
 
   void read_pages(std::string url, const HubAddress& folder, HubFolder& entries) {
+    std::set<std::string> urls;
     while (!url.empty()) {
       HubPage page(url, folder);
+      if (!urls.insert(url).second)
+        throw NetworkError(page.name() + ": the hub's list of files has no end");
       try {
         for (const Json& entry : read(page)) add_entry(entry, entries);
       } catch (const Json::exception& error) {
@@ -189,7 +194,6 @@ class HubLister final : public RemoteLister {
   static void add_entry(const Json& json, HubFolder& entries) {
     HubEntry entry;
     entry.is_folder = json.at("type").get<std::string>() == "directory";
-    if (!entry.is_folder) json.at("size").get_to(entry.file.size_bytes);
     if (const auto lfs = json.find("lfs"); lfs != json.end() && lfs->is_object())
       entry.file.sha256 = lower_sha256(lfs->at("oid").get<std::string>());
     entries.emplace(json.at("path").get<std::string>(), std::move(entry));

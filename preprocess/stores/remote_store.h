@@ -5,7 +5,6 @@
 #pragma once
 
 #include <atomic>
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -17,9 +16,8 @@
 namespace weft {
 
 struct StoredFile {
-  std::string address;      // of this version where the store has versions: it goes into manifests
-  int64_t size_bytes = -1;  // -1: unknown
-  std::string sha256;       // "" where the store does not have it
+  std::string address;  // of this version where the store has versions: it goes into manifests
+  std::string sha256;   // "" where the store does not have it
   // Its path below the folder, or below the one before a pattern's first wildcard; "" for a file
   // that was named itself. Its names are safe on a disk.
   std::string path_below;

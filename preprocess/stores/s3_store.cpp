@@ -27,20 +27,17 @@ class S3Lister final : public RemoteLister {
     const std::string prefix =
         is_folder ? asked.key : asked.key.substr(0, asked.key.find_first_of("*?["));
     const size_t num_top_bytes = prefix.rfind('/') + 1;  // 0 without a slash
-    for (const S3Object& object : list_s3_objects(asked, prefix, options_, cancelled_)) {
+    for (const std::string& key : list_s3_keys(asked, prefix, options_, cancelled_)) {
       S3Address address = asked;
-      address.key = object.key;
-      StoredFile file{.address = address.text(),
-                      .size_bytes = object.size_bytes,
-                      .sha256 = "",
-                      .path_below = ""};
-      if (object.key == asked.key) {  // it has this very name
+      address.key = key;
+      StoredFile file{.address = address.text(), .sha256 = "", .path_below = ""};
+      if (key == asked.key) {  // it has this very name
         found.files = {file};
         return found;
       }
-      const PathFit fit = is_folder ? PathFit::kInFolder : fit_of_path(asked.key, object.key);
+      const PathFit fit = is_folder ? PathFit::kInFolder : fit_of_path(asked.key, key);
       if (fit == PathFit::kNone) continue;
-      file.path_below = object.key.substr(num_top_bytes);
+      file.path_below = key.substr(num_top_bytes);
       if (!is_sound_path(file.path_below)) {
         throw NetworkError(address.text() +
                            ": its key is no path that files can have; name it alone, by itself");

@@ -70,9 +70,9 @@ class PartFile final : public FetchSink {
     } catch (const ReadCancelled&) {
       try_save();
       throw;
-    } catch (const LimitExceeded&) {
+    } catch (const LimitExceeded& error) {
       forget();
-      throw;
+      throw LimitExceeded(std::string(error.what()) + " (--max-bytes)");
     }
   }
 

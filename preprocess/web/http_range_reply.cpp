@@ -35,8 +35,8 @@ void Fetch::set_size(int64_t size_bytes) {
 }
 
 void Fetch::refuse_length() const {
-  throw LimitExceeded(fmt::format("{}: is longer than the limit of {} bytes (--max-bytes)",
-                                  file_.name(), options_.max_bytes));
+  throw LimitExceeded(
+      fmt::format("{}: is longer than the limit of {} bytes", file_.name(), options_.max_bytes));
 }
 
 void Fetch::ask_for_one_piece(Connection& asking) {

@@ -108,7 +108,8 @@ TEST(Container, OnlyLocalAddressesMayBeUnencrypted) {
                           "http://[fd00:ec2::23]/v1"}) {
     EXPECT_TRUE(is_allowed_for_container(url)) << url;
   }
-  for (const char* url : {"http://any", "http://localhost.evil.org/", "http://127.0.0.1@evil.org/"})
+  for (const char* url : {"http://any", "http://localhost.evil.org/", "http://127.0.0.1@evil.org/",
+                          "http://localhost:@evil.org/"})
     EXPECT_FALSE(is_allowed_for_container(url)) << url;
 }
 

@@ -124,19 +124,29 @@ TEST(S3List, PagesAreReadWithKeysThatXmlCannotHold) {
       "xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><EncodingType>url</EncodingType>"
       "<IsTruncated>true</IsTruncated><NextContinuationToken>a+b/=</NextContinuationToken>"
       "<Contents><Key>a+b%2Bc%0A%C3%A9</Key><Size>5368709121</Size></Contents></ListBucketResult>",
-      "s3://corpus/");
-  ASSERT_EQ(page.objects.size(), 1U);
-  EXPECT_EQ(page.objects[0].key, "a b+c\né");
-  EXPECT_EQ(page.objects[0].size_bytes, 5368709121);
+      "a ", "s3://corpus/");
+  EXPECT_EQ(page.keys, std::vector<std::string>{"a b+c\né"});
   EXPECT_EQ(page.next_token, "a+b/=");
   const S3ListPage plain = parse_s3_list(
       "<ListBucketResult><Contents><Key>a+%41 &lt;</Key><Size>1</Size></Contents>"
       "<IsTruncated>false</IsTruncated></ListBucketResult>",
-      "s3://corpus/");
-  EXPECT_EQ(plain.objects.at(0).key, "a+%41 <");
+      "", "s3://corpus/");
+  EXPECT_EQ(plain.keys, std::vector<std::string>{"a+%41 <"});
   EXPECT_EQ(plain.next_token, "");
   for (const char* bad : {"", "<html>", "<ListBucketResult>", "<Error/>"})
-    EXPECT_THROW(parse_s3_list(bad, "s3://corpus/"), NetworkError) << bad;
+    EXPECT_THROW(parse_s3_list(bad, "", "s3://corpus/"), NetworkError) << bad;
+}
+
+TEST(S3List, APageThatIsNoneOfWhatWasAskedForIsRefused) {
+  const std::string one = "<ListBucketResult><Contents><Key>x</Key></Contents>";
+  EXPECT_THROW(parse_s3_list(one + "</ListBucketResult>", "folder/", "s3://corpus/folder/"),
+               NetworkError)
+      << "it has no prefix: another folder's object would be read";
+  EXPECT_THROW(parse_s3_list(one + "<IsTruncated>true</IsTruncated><NextMarker>x</NextMarker>" +
+                                 "</ListBucketResult>",
+                             "", "s3://corpus/"),
+               NetworkError)
+      << "a list of version 1: what follows would be missing";
 }
 
 }  // namespace

@@ -11,6 +11,8 @@ Files in the working directory change what it does from the next request on:
   page     how many files a page of the tree has
   hold     the storage sends half of each answer from byte 100,000 on, and the rest once the file is gone
   lie      the storage has other bytes
+  endless  the last page of the tree names the first one as the next
+  odd      the hub names no text as the commit of a branch
 The dataset o/gated needs the token $CANARY of an account that has accepted its conditions; o/private any; all others none.
 """
 import hashlib
@@ -141,7 +143,8 @@ class Hub(Handler):
         if not os.path.isdir(top):
             return self.refuse(404, "RevisionNotFound", "Invalid rev id: " + revision)
         if what == "revision":
-            return self.answer(200, [], json.dumps({"id": owner + "/" + name, "sha": commit}).encode())
+            sha = None if os.path.exists("odd") else commit
+            return self.answer(200, [], json.dumps({"id": owner + "/" + name, "sha": sha}).encode())
         at = os.path.join(top, path)
         if what == "tree" and os.path.isdir(at):
             return self.send_tree(top, at, query)
@@ -165,8 +168,8 @@ class Hub(Handler):
                 break
         size, begin = number_in("page", 1000), int(query.get("cursor", 0))
         headers = []
-        if begin + size < len(entries):
-            query["cursor"] = str(begin + size)
+        if begin + size < len(entries) or os.path.exists("endless"):
+            query["cursor"] = str(begin + size) if begin + size < len(entries) else "0"
             url = "%s://%s%s?%s" % (SCHEME, self.headers["Host"], self.path.split("?")[0], urllib.parse.urlencode(query))
             headers = [("Link", f'<{url}>; rel="next"')]
         self.answer(200, headers, json.dumps(entries[begin : begin + size]).encode())

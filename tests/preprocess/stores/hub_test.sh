@@ -63,6 +63,11 @@ expect 7 'has no such file or folder at this commit' preprocess --input hf://dat
 expect 7 "has no 'other/'" preprocess --input hf://datasets/o/n/other/4.jsonl --output-prefix none
 expect 4 'no file fits the pattern' preprocess --input 'hf://datasets/o/n/data/*.bin' --output-prefix none
 expect 4 'hf://datasets/o/n@refs/convert/parquet/**/*.parquet' preprocess --input hf://datasets/o/n/notes --output-prefix none
+touch endless odd
+expect 7 'the answer names no commit' preprocess --input hf://datasets/o/n/data --output-prefix none
+rm odd
+expect 7 "list of files has no end" preprocess --input hf://datasets/o/n/data --output-prefix none
+rm endless
 export HF_TOKEN=stranger
 expect 7 'the one that was sent has no access' preprocess --input hf://datasets/o/gated/data --output-prefix none
 expect 7 'may not read it' preprocess --input hf://datasets/o/absent/data --output-prefix none
