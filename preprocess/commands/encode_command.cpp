@@ -14,7 +14,9 @@
 #include "preprocess/commands/find_vocabulary.h"
 #include "preprocess/commands/ids_text.h"
 #include "preprocess/commands/progress.h"
+#include "preprocess/commands/store_options.h"
 #include "preprocess/documents/each_document.h"
+#include "preprocess/inputs/input_list.h"
 #include "preprocess/stream/byte_source.h"
 #include "tokenizer/tokenizer.h"
 
@@ -78,6 +80,7 @@ class EncodeCommand final : public Command {
         "--input", input_,
         "one text of any bytes (or ids), held in memory; '-' is standard input; compressed "
         "files are decompressed");
+    declare_store_options(options, http_.s3);
     options.integer("--threads", num_threads_, "threads that encode", 1, 1024);
     options.flag("--decode", decode_, "the input is token ids: print their text");
     options.integer("--repeat", num_repeats_,
@@ -99,6 +102,7 @@ class EncodeCommand final : public Command {
 
   void validate(OptionSet& options) const override {
     vocabulary_.validate(options);
+    validate_store_options(options, http_.s3);
     if (decode_ && num_threads_ > 1)
       options.problem("--decode works with one thread: leave --threads out");
     if (format_ == IdsFormat::kPlain) return;
@@ -115,7 +119,7 @@ class EncodeCommand final : public Command {
       encode_documents(Tokenizer(vocabulary, special_tokens_));
       return 0;
     }
-    const std::string input = read_input(input_);
+    const std::string input = read_input(input_, http_);
     if (decode_) {
       decode(Tokenizer(vocabulary), input);
     } else if (vocabulary->size() <= 1 << 16) {
@@ -145,8 +149,11 @@ class EncodeCommand final : public Command {
       }
       if (!quiet_) fmt::print("[{}]\n", fmt::join(ids, ", "));
     };
+    TokenizeRules rules;
+    rules.json_keys = {json_key_};
     try {
-      for_each_document(input_, json_key_, stop_flag(), print_ids_of, bad_lines, first_bad_line);
+      for_each_document(*make_input(input_, http_), rules, stop_flag(), print_ids_of, bad_lines,
+                        first_bad_line);
     } catch (const ReadCancelled&) {
       throw StoppedBySignal(stop_signal());
     }
@@ -240,6 +247,7 @@ class EncodeCommand final : public Command {
   }
 
   std::string input_ = "-";
+  HttpOptions http_;
   VocabularyOptions vocabulary_;
   IdsFormat format_ = IdsFormat::kPlain;
   std::string json_key_ = "text";

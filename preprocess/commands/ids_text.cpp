@@ -22,8 +22,8 @@ void declare_special_tokens(OptionSet& options, SpecialTokens& special_tokens) {
                  "token, or an error");
 }
 
-std::string read_input(const std::string& input) {
-  const auto source = open_input(input, stop_flag());
+std::string read_input(const std::string& input, const HttpOptions& http) {
+  const auto source = open_input(input, stop_flag(), {}, http);
   constexpr size_t kReadBytes = 1 << 20;
   std::string bytes;
   try {

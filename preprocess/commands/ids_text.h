@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "indexed_dataset/base/terminal/option_set.h"
+#include "preprocess/web/fetch_options.h"
 #include "tokenizer/tokenizer.h"
 
 namespace weft {
@@ -18,7 +19,7 @@ enum class IdsFormat { kPlain, kJsonl };
 void declare_special_tokens(OptionSet& options, SpecialTokens& special_tokens);
 
 // The decompressed content of an input; "-" is standard input. Throws StoppedBySignal.
-std::string read_input(const std::string& input);
+std::string read_input(const std::string& input, const HttpOptions& http = {});
 
 // Reads numbers with white space between them. Throws std::runtime_error for anything else, and for
 // numbers that are no ids of the vocabulary; `input` is where they are from.

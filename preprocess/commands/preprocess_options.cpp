@@ -40,7 +40,8 @@ void PreprocessOptions::declare(OptionSet& options) {
 void PreprocessOptions::declare_run(OptionSet& options) {
   options.texts(
       "--input", inputs.names,
-      "JSONL files, folders of them, quoted patterns ('data/**/*.jsonl.zst'), https URLs, "
+      "JSONL files (or --input-format), folders of them, quoted patterns "
+      "('data/**/*.jsonl.zst'), https URLs, "
       "datasets of the Hugging Face hub (hf://datasets/OWNER/NAME[@REVISION]/PATH) or "
       "objects, folders and patterns of buckets (s3://BUCKET/KEY, gs://BUCKET/FOLDER/) in "
       "this order, '-' is standard input; gzip, xz, zstd and bzip2 are decompressed on "
@@ -51,6 +52,7 @@ void PreprocessOptions::declare_run(OptionSet& options) {
   options.text("--input-root", inputs.list_root,
                "folder or URL below which relative names of --input-list lie; default: where the "
                "list lies");
+  text.declare(options);
   options.flag("--allow-http", inputs.http.allow_http,
                "accept unencrypted http URLs (never by a redirect from https)");
   declare_store_options(options, inputs.http.s3);
@@ -92,8 +94,8 @@ void PreprocessOptions::declare_documents(OptionSet& options) {
                   "only so many documents, the first ones of the input; they are counted by one "
                   "thread before the work begins",
                   1);
-  options.integer("--max-line-bytes", config.rules.max_line_bytes, "longer lines are bad lines", 1,
-                  (int64_t{1} << 31) - 8);
+  options.integer("--max-line-bytes", config.rules.max_line_bytes,
+                  "longer lines, or texts, are bad lines", 1, (int64_t{1} << 31) - 8);
   options.integer("--max-output", config.max_output_bytes,
                   "bytes that one compressed input may give; more are taken for a bomb", 1);
   options.integer("--decoder-memory", config.max_decoder_bytes,
@@ -159,6 +161,7 @@ void PreprocessOptions::validate(OptionSet& options) const {
   if (json_keys.empty()) options.problem("--json-keys: give at least one key");
   vocabulary.validate(options);
   validate_store_options(options, inputs.http.s3);
+  text.validate(options, {"--json-keys", "--where", "--origin-key"});
   if (!eod_token.empty() && !config.rules.append_eod)
     options.problem("--eod-token needs --append-eod");
   if (config.max_bad_lines >= 0 && config.rules.on_bad_line == OnBadLine::kStop)
@@ -197,6 +200,7 @@ void PreprocessOptions::check_open_files() const {
 }
 
 void PreprocessOptions::find_inputs(StoredInputs& stored) {
+  inputs.format = text.format;
   FoundInputs found = weft::find_inputs(inputs, stored, stop_flag());
   config.inputs = std::move(found.names);
   config.http = inputs.http;
@@ -260,7 +264,7 @@ std::vector<std::filesystem::path> PreprocessOptions::report_files() const {
 
 std::string PreprocessOptions::resolved_origin_key() const {
   if (!origin_key.empty()) return origin_key;
-  return report.empty() ? std::string(kNoOriginKey) : "auto";
+  return report.empty() || text.format == InputFormat::kText ? std::string(kNoOriginKey) : "auto";
 }
 
 PipelineConfig PreprocessOptions::pipeline_config() const {
@@ -269,6 +273,7 @@ PipelineConfig PreprocessOptions::pipeline_config() const {
   result.output_prefixes = output_prefixes();
   result.work_prefix = output_prefix;
   result.rules.origin_key = resolved_origin_key();
+  result.rules.split_texts_at = text.split_texts_at();
   if (!where.empty()) result.rules.where = parse_condition(where);
   result.is_origin_key_default = origin_key.empty();
   if (!shard.empty()) parse_shard(shard, result.shard_idx, result.num_shards);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "preprocess/commands/text_options.h"
 #include "preprocess/compressed/decoded_source.h"
 #include "preprocess/inputs/find_inputs.h"
 #include "preprocess/inspect/text/prefix_options.h"
@@ -17,13 +18,14 @@ namespace weft {
 struct PreprocessOptions {
   PipelineConfig config;  // what the options set at once; pipeline_config() has the rest
   GivenInputs inputs;
+  TextOptions text;
   std::string output_prefix;
   VocabularyOptions vocabulary;
   std::string eod_token;
   int64_t log_interval = 1000;
   std::string shard;
   std::string where;
-  std::string origin_key;  // if empty, a report decides
+  std::string origin_key;  // if empty, a report decides, and a text has none
   int64_t num_partitions = 1;
   bool keep_sequential_samples = false;
   std::string report;

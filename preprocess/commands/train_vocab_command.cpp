@@ -12,6 +12,8 @@
 #include "indexed_dataset/base/terminal/terminal_text.h"
 #include "preprocess/commands/commands.h"
 #include "preprocess/commands/find_vocabulary.h"
+#include "preprocess/commands/store_options.h"
+#include "preprocess/commands/text_options.h"
 #include "preprocess/documents/bad_lines.h"
 #include "preprocess/documents/each_document.h"
 #include "preprocess/documents/key_path.h"
@@ -33,11 +35,13 @@ class TrainVocabCommand final : public Command {
 
   void declare(OptionSet& options) override {
     options.texts("--input", inputs_.names,
-                  "JSONL files, folders of them, quoted patterns or datasets of the Hugging Face "
-                  "hub (hf://datasets/OWNER/NAME/PATH), '-' is standard input; compressed ones are "
-                  "decompressed");
+                  "JSONL files (or --input-format), folders of them, quoted patterns, datasets of "
+                  "the Hugging Face hub (hf://datasets/OWNER/NAME/PATH) or of buckets "
+                  "(s3://BUCKET/KEY), '-' is standard input; compressed ones are decompressed");
     options.texts("--input-list", inputs_.lists,
                   "files with a name of an input on each line, relative to where the list lies");
+    declare_store_options(options, inputs_.http.s3);
+    text_.declare(options);
     options.text(
         "--json-key", json_key_,
         "key whose strings are learned from; meta.text is the key text within meta where a "
@@ -59,6 +63,8 @@ class TrainVocabCommand final : public Command {
   void validate(OptionSet& options) const override {
     if (const std::string problem = problem_of_inputs(inputs_); !problem.empty())
       options.problem(problem);
+    validate_store_options(options, inputs_.http.s3);
+    text_.validate(options, {"--json-key"});
     options.check([&] { (void)nested_path(json_key_); });
     if (output_.empty()) options.problem("--output is required");
     std::error_code error;
@@ -94,11 +100,17 @@ class TrainVocabCommand final : public Command {
       ++num_documents;
     };
     try {
+      inputs_.format = text_.format;
       StoredInputs stored(inputs_.http, stop_flag());
       const FoundInputs found = find_inputs(inputs_, stored, stop_flag());
+      TokenizeRules rules;
+      rules.json_keys = {json_key_};
+      rules.split_texts_at = text_.split_texts_at();
       for (const std::string& note : found.notes) print_message("note: " + note);
-      for (const std::string& input : found.names)
-        for_each_document(input, json_key_, stop_flag(), learn_from, bad_lines, first_bad_line);
+      for (const std::string& name : found.names) {
+        for_each_document(*make_input(name, inputs_.http), rules, stop_flag(), learn_from,
+                          bad_lines, first_bad_line);
+      }
     } catch (const ReadCancelled&) {
       throw StoppedBySignal(stop_signal());
     }
@@ -156,6 +168,7 @@ class TrainVocabCommand final : public Command {
   }
 
   GivenInputs inputs_;
+  TextOptions text_;
   std::string json_key_ = "text", output_, pattern_;
   std::vector<std::string> special_tokens_;
   int64_t vocab_size_ = 0, min_frequency_ = 2;

@@ -187,8 +187,8 @@ std::string not_json_hint(std::string_view line, size_t position, bool is_first,
   }
   if (is_first && !content.starts_with('{')) {
     if (std::string csv = csv_hint(content, keys); !csv.empty()) return csv;
-    return "input is JSON lines, one {\"text\": \"...\"} on each; to make one document of a text "
-           "file: jq -Rsc '{text: .}' FILE";
+    return "input is JSON lines, one {\"text\": \"...\"} on each; --input-format text makes one "
+           "document of each text file, or of each of its lines";
   }
   return "";
 }
@@ -219,16 +219,28 @@ std::string hint_for(std::string_view text, std::string_view line, bool is_first
   }
 }
 
+void find_invalid_byte(LineOutcome& outcome, std::string_view text) {
+  outcome.position = num_valid_utf8_bytes(text);
+  outcome.detail = fmt::format("byte 0x{:02X}", static_cast<uint8_t>(text[outcome.position]));
+}
+
 }  // namespace
 
 void explain_bad_line(BadLine& bad_line, std::string_view text, std::string_view line,
                       const std::vector<std::string>& keys) {
   LineOutcome& outcome = bad_line.outcome;
-  if (outcome.problem == LineProblem::kInvalidUtf8) {
-    outcome.position = num_valid_utf8_bytes(line);
-    outcome.detail = fmt::format("byte 0x{:02X}", static_cast<uint8_t>(line[outcome.position]));
-  }
+  if (outcome.problem == LineProblem::kInvalidUtf8) find_invalid_byte(outcome, line);
   bad_line.hint = hint_for(text, line, bad_line.offset_bytes == 0, outcome, keys);
+}
+
+void explain_bad_text(BadLine& bad_line, std::string_view text) {
+  if (bad_line.outcome.problem != LineProblem::kInvalidUtf8) return;
+  find_invalid_byte(bad_line.outcome, text);
+  bad_line.hint = file_kind(text);
+  if (bad_line.hint.empty()) {
+    bad_line.hint =
+        "texts are UTF-8: convert what is written otherwise (iconv -f LATIN1 -t UTF-8 FILE)";
+  }
 }
 
 }  // namespace weft

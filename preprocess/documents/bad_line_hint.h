@@ -17,4 +17,7 @@ namespace weft {
 void explain_bad_line(BadLine& bad_line, std::string_view text, std::string_view line,
                       const std::vector<std::string>& keys);
 
+// The same for a text that is no document.
+void explain_bad_text(BadLine& bad_line, std::string_view text);
+
 }  // namespace weft

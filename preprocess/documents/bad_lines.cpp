@@ -25,8 +25,10 @@ const char* describe(LineProblem problem) {
 
 std::string BadLine::message() const {
   std::string text =
-      is_row ? fmt::format("{}: row {}{}: ", input, offset_bytes,
-                           counts_bytes_of_part ? " of this part" : "")
+      unit == DocumentUnit::kRow ? fmt::format("{}: row {}{}: ", input, offset_bytes,
+                                               counts_bytes_of_part ? " of this part" : "")
+      : unit == DocumentUnit::kText
+          ? fmt::format("{}: text {} (byte {}): ", input, line_number, offset_bytes)
       : counts_lines_of_part
           ? fmt::format("{}: line {} of this part (byte {} of {}): ", input, line_number,
                         offset_bytes, counts_bytes_of_part ? "the part" : "the file")
@@ -34,7 +36,8 @@ std::string BadLine::message() const {
   text += describe(outcome.problem);
   if (!outcome.detail.empty()) text += ": " + outcome.detail;
   if (outcome.position > 0)
-    text += fmt::format(", at byte {} of the {}", outcome.position, is_row ? "text" : "line");
+    text += fmt::format(", at byte {} of the {}", outcome.position,
+                        unit == DocumentUnit::kLine ? "line" : "text");
   if (!hint.empty()) text += "; " + hint;
   return text;
 }

@@ -34,6 +34,9 @@ struct LineOutcome {
   LineReason reason = LineReason::kNone;
 };
 
+// What the documents of an input are; messages count them. A line of plain text is a line as well.
+enum class DocumentUnit : uint8_t { kLine, kRow, kText };
+
 // The first so many are shown: enough to see the pattern, few enough for a log.
 constexpr int kNumShownBadLines = 10;
 
@@ -46,11 +49,12 @@ struct BadLine {
   // In a part of the work (--shard) that begins within the input lines are counted from there, and
   // bytes as well if the input is compressed.
   bool counts_lines_of_part = false, counts_bytes_of_part = false;
-  bool is_row = false;  // of a table: `offset_bytes` is its number, from 0
+  DocumentUnit unit = DocumentUnit::kLine;  // of a row, `offset_bytes` is its number, from 0
 
   // FILE:LINE: (byte OFFSET) REASON: DETAIL, at byte N of the line; HINT
   // or FILE: line LINE of this part (byte OFFSET of the file, or part): REASON ...
   // or FILE: row OFFSET (of this part): REASON ...
+  // or FILE: text LINE (byte OFFSET): REASON ..., at byte N of the text
   std::string message() const;
 };
 

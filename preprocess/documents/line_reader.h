@@ -11,15 +11,21 @@
 
 namespace weft {
 
-class LineReader final : public DocumentReader {
+// Reads chunks that a LineChunker has cut.
+class ChunkReader : public DocumentReader {
+ public:
+  // Begins with the first document of `chunk`, which must live until the last one.
+  virtual void open(const LineChunk& chunk) = 0;
+};
+
+class LineReader final : public ChunkReader {
  public:
   // Longer lines than `max_line_bytes` are no documents; value() is for the keys of `condition`.
   // Throws as JsonLineParser.
   LineReader(const std::vector<std::string>& keys, std::string_view origin_key,
              size_t max_line_bytes, const Condition& condition = {});
 
-  // Begins with the first line of `chunk`, which must live until the last one.
-  void open(const LineChunk& chunk);
+  void open(const LineChunk& chunk) override;
 
   bool next() override;
   const LineOutcome& outcome() const override { return outcome_; }

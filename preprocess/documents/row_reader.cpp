@@ -78,7 +78,7 @@ Origin RowReader::origin() const {
 
 BadLine RowReader::describe(LineOutcome outcome) const {
   BadLine bad_line{"", 0, locator(), std::move(outcome)};
-  bad_line.is_row = true;
+  bad_line.unit = DocumentUnit::kRow;
   const LineProblem problem = bad_line.outcome.problem;
   if (problem != LineProblem::kMissingKey && problem != LineProblem::kNotAString) return bad_line;
   const Kind kind = chunk_->values[index_of(bad_key_idx_)].kind;

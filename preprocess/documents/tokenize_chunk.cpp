@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "indexed_dataset/base/process/exit_code.h"
+#include "preprocess/documents/text_reader.h"
 
 namespace weft {
 
@@ -16,6 +17,24 @@ TokenType token_type(const TokenizeRules& rules, int64_t vocabulary_size) {
   return *rules.token_type;
 }
 
+void check_can_be_read(const Input& input, const TokenizeRules& rules) {
+  if (!input.layout().has_rows) return;
+  if (!rules.where.empty()) {
+    throw UsageError(input.name() +
+                     ": --where looks at keys of JSON lines, and this is a table: leave out its "
+                     "rows before, with what wrote it");
+  }
+  if (rules.split_texts_at)
+    throw UsageError(input.name() + ": this is a table: leave --input-format text out");
+}
+
+std::unique_ptr<ChunkReader> make_chunk_reader(const TokenizeRules& rules) {
+  if (rules.split_texts_at)
+    return std::make_unique<TextReader>(*rules.split_texts_at, rules.max_line_bytes);
+  return std::make_unique<LineReader>(rules.json_keys, rules.origin_key, rules.max_line_bytes,
+                                      rules.where);
+}
+
 ChunkTokenizer::ChunkTokenizer(std::shared_ptr<const Vocabulary> vocabulary,
                                const TokenizeRules& rules)
     : rules_(rules),
@@ -24,13 +43,13 @@ ChunkTokenizer::ChunkTokenizer(std::shared_ptr<const Vocabulary> vocabulary,
                        : rules.end_of_document ? *rules.end_of_document
                                                : vocabulary->end_of_document()),
       tokenizer_(vocabulary, rules.special_tokens),
-      lines_(rules.json_keys, rules.origin_key, rules.max_line_bytes, rules.where),
+      lines_(make_chunk_reader(rules)),
       rows_(rules.json_keys, rules.max_line_bytes),
       marks_(rules.json_keys.size()) {}
 
 void ChunkTokenizer::tokenize(const LineChunk& chunk, Batch& result) {
-  lines_.open(chunk);
-  tokenize(lines_, result);
+  lines_->open(chunk);
+  tokenize(*lines_, result);
 }
 
 void ChunkTokenizer::tokenize(const RowChunk& chunk, Batch& result) {

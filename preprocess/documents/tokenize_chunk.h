@@ -11,6 +11,7 @@
 #include "preprocess/documents/batch.h"
 #include "preprocess/documents/line_reader.h"
 #include "preprocess/documents/row_reader.h"
+#include "preprocess/inputs/input.h"
 #include "preprocess/stream/line_chunks.h"
 #include "tokenizer/tokenizer.h"
 
@@ -25,6 +26,8 @@ enum class OnBadLine { kStop, kSkip };
 
 struct TokenizeRules {
   std::vector<std::string> json_keys{"text"};
+  // The inputs are plain texts, and documents end there; nothing: they are lines of JSON.
+  std::optional<SplitAt> split_texts_at;
   Condition where;  // of the documents that go in
   bool append_eod = false;
   std::optional<int32_t> end_of_document;  // that append_eod appends; nothing: the vocabulary's
@@ -36,12 +39,20 @@ struct TokenizeRules {
   std::optional<TokenType> token_type;  // of the file, uint16 or int32; nothing: by Megatron's rule
   std::string origin_key{kNoOriginKey};  // origin.h
 
+  SplitAt split_at() const { return split_texts_at.value_or(SplitAt::kLine); }
   bool keeps_origins() const { return origin_key != kNoOriginKey; }
 };
 
 // The token type of files under `rules`. Throws UsageError if the vocabulary's ids do
 // not fit the one that the rules want.
 TokenType token_type(const TokenizeRules& rules, int64_t vocabulary_size);
+
+// Throws UsageError for an input, which was looked at, that the rules are not for: a table cannot be
+// asked by --where, and is no plain text.
+void check_can_be_read(const Input& input, const TokenizeRules& rules);
+
+// The reader of what a LineChunker has cut at rules.split_at(). Throws as LineReader.
+std::unique_ptr<ChunkReader> make_chunk_reader(const TokenizeRules& rules);
 
 // One per thread: owns a tokenizer with its word cache.
 class ChunkTokenizer {
@@ -70,7 +81,7 @@ class ChunkTokenizer {
   TokenType type_;
   int32_t end_of_document_ = -1;
   Tokenizer tokenizer_;
-  LineReader lines_;
+  std::unique_ptr<ChunkReader> lines_;
   RowReader rows_;
   std::vector<Mark> marks_;  // by key
 };

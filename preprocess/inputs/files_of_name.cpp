@@ -1,5 +1,6 @@
 #include "preprocess/inputs/files_of_name.h"
 
+#include <fmt/format.h>
 #include <fnmatch.h>
 #include <sys/stat.h>
 
@@ -26,24 +27,26 @@ std::string path_below(const std::string& folder, std::string_view name) {
   return path += name;
 }
 
-bool ends_with_one_of(std::string_view name, std::initializer_list<std::string_view> endings) {
+bool ends_with_one_of(std::string_view name, const std::vector<std::string_view>& endings) {
   return std::any_of(endings.begin(), endings.end(),
                      [name](std::string_view ending) { return name.ends_with(ending); });
 }
 
-bool is_input_name(std::string name) {
+bool is_input_name(std::string name, InputFormat format) {
   for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  if (ends_with_one_of(name, {".parquet", ".arrow"})) return has_columnar_plugin();
+  if (format == InputFormat::kJsonLines && ends_with_one_of(name, {".parquet", ".arrow"}))
+    return has_columnar_plugin();
   if (ends_with_one_of(name, {".gz", ".zst", ".zstd", ".xz", ".bz2"}))
     name.resize(name.find_last_of('.'));
   // That of a dataset (dataset_manifest.h) may lie where its corpus does.
   if (name.ends_with(".manifest.json")) return false;
-  return ends_with_one_of(name, {".jsonl", ".ndjson", ".json"});
+  return ends_with_one_of(name, input_names(format).endings);
 }
 
 // Walks over folders and collects the files that are wanted.
 class Walk {
  public:
+  explicit Walk(InputFormat format) : format_(format) {}
   void add_folder(const std::string& folder);
   // `pattern` is what follows the folder.
   void add_fitting(const std::string& folder, std::string_view pattern);
@@ -55,6 +58,7 @@ class Walk {
   void within(const std::string& folder, const std::function<void()>& work);
   void add(const std::string& path);
 
+  const InputFormat format_;
   FilesOfName files_;
   // The folders from the first one to the one that is walked over: symbolic links may lead back.
   std::vector<std::pair<dev_t, ino_t>> open_folders_;
@@ -88,7 +92,7 @@ void Walk::add_folder(const std::string& folder) {
         files_.passed.insert(path);
       } else if (is_folder(path)) {
         add_folder(path);
-      } else if (is_input_name(name)) {
+      } else if (is_input_name(name, format_)) {
         files_.paths.insert(path);
       } else {
         files_.passed.insert(path);
@@ -139,21 +143,33 @@ void Walk::add_fitting(const std::string& folder, std::string_view pattern) {
 
 }  // namespace
 
-bool is_input_path(const std::string& path) {
+const InputNames& input_names(InputFormat format) {
+  static const InputNames kJsonLines = {"JSON lines", {".jsonl", ".ndjson", ".json"}};
+  static const InputNames kText = {"plain text", {".txt", ".text", ".md", ".markdown", ".rst"}};
+  return format == InputFormat::kText ? kText : kJsonLines;
+}
+
+std::string describe(const InputNames& names) {
+  const std::vector<std::string_view>& endings = names.endings;
+  return fmt::format("{} or {}, and perhaps .gz, .zst, .xz or .bz2 behind it",
+                     fmt::join(endings.begin(), endings.end() - 1, ", "), endings.back());
+}
+
+bool is_input_path(const std::string& path, InputFormat format) {
   const std::string name = path.substr(path.rfind('/') + 1);
-  return !name.starts_with('.') && is_input_name(name);
+  return !name.starts_with('.') && is_input_name(name, format);
 }
 
 bool is_pattern(std::string_view name) { return name.find_first_of("*?[") != name.npos; }
 
-FilesOfName files_of_folder(const std::string& folder) {
-  Walk walk;
+FilesOfName files_of_folder(const std::string& folder, InputFormat format) {
+  Walk walk(format);
   walk.add_folder(folder);
   return walk.take();
 }
 
-FilesOfName files_of_pattern(const std::string& pattern) {
-  Walk walk;
+FilesOfName files_of_pattern(const std::string& pattern, InputFormat format) {
+  Walk walk(format);
   // The folders before the first name with a wildcard in it.
   const size_t wildcard = pattern.find_first_of("*?[");
   const size_t slash = pattern.rfind('/', wildcard);

@@ -1,9 +1,11 @@
 // The files that a folder or a pattern stands for.
 #pragma once
 
+#include <cstdint>
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace weft {
 
@@ -14,21 +16,29 @@ struct FilesOfName {
 // True for a name with `*`, `?` or `[` in it. A file may have such a name as well.
 bool is_pattern(std::string_view name);
 
-constexpr const char* kInputNames =
-    ".jsonl, .ndjson or .json, and perhaps .gz, .zst, .xz or .bz2 behind it";
+// Which files of a folder are inputs. The format of one that is named itself is known by what it
+// holds, but plain text, which may hold anything, must be asked for.
+enum class InputFormat : uint8_t { kJsonLines, kText };
+
+struct InputNames {
+  const char* what;                       // "JSON lines"
+  std::vector<std::string_view> endings;  // with or without .gz, .zst, .zstd, .xz or .bz2 behind
+};
+const InputNames& input_names(InputFormat format);
+// ".jsonl, .ndjson or .json, and perhaps .gz, .zst, .xz or .bz2 behind it"
+std::string describe(const InputNames& names);
 
 // True if a file at this path in a folder is an input, by its own name.
-bool is_input_path(const std::string& path);
+bool is_input_path(const std::string& path, InputFormat format);
 
-// The files of JSON lines in a folder and the folders in it, by their names: .jsonl, .ndjson and
-// .json, with or without .gz, .zst, .zstd, .xz or .bz2 behind it; and .parquet and .arrow where the
-// plug-in that reads them is there. Symbolic links are followed;
+// The files in a folder and the folders in it that are inputs by their names; among JSON lines also
+// .parquet and .arrow where the plug-in that reads them is there. Symbolic links are followed;
 // hidden files and folders are passed over. Throws std::system_error for a folder that cannot be
 // listed.
-FilesOfName files_of_folder(const std::string& folder);
+FilesOfName files_of_folder(const std::string& folder, InputFormat format);
 
 // The files that fit a pattern, and those of the folders that fit it. Hidden ones fit where the
 // pattern says the dot. Throws as files_of_folder().
-FilesOfName files_of_pattern(const std::string& pattern);
+FilesOfName files_of_pattern(const std::string& pattern, InputFormat format);
 
 }  // namespace weft

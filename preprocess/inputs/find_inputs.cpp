@@ -79,21 +79,24 @@ std::vector<std::string> names_of_list(const std::string& list, const GivenInput
 }
 
 // Throws for a folder, or for a pattern that only fits folders, without a file that is an input.
-void check_has_files(const std::string& name, const FilesOfName& files) {
+void check_has_files(const std::string& name, const FilesOfName& files, InputFormat format) {
   if (!files.paths.empty()) return;
+  const InputNames& names = input_names(format);
   throw std::system_error(
       ENOENT, std::generic_category(),
-      fmt::format("cannot read '{}' (no file in it has a name of JSON lines: {}; files of other "
-                  "names are named one by one, or by a pattern as '{}/*.txt')",
-                  name, kInputNames, name));
+      fmt::format("cannot read '{}' (no file in it has a name of {}: {}; files of other names are "
+                  "named one by one, or by a pattern as '{}/*.{}'{})",
+                  name, names.what, describe(names), name,
+                  format == InputFormat::kText ? "log" : "data",
+                  format == InputFormat::kText ? "" : "; texts are read by --input-format text"));
 }
 
-std::string note_of(const std::string& name, const FilesOfName& files) {
+std::string note_of(const std::string& name, const FilesOfName& files, InputFormat format) {
   std::string note =
       fmt::format("'{}' stands for {}", name, counted(std::ssize(files.paths), "file"));
   if (files.passed.empty()) return note;
-  note += fmt::format("; {} passed over (hidden, or of another name than JSON lines):",
-                      counted(std::ssize(files.passed), "other"));
+  note += fmt::format("; {} passed over (hidden, or of another name than {}):",
+                      counted(std::ssize(files.passed), "other"), input_names(format).what);
   constexpr int kMostShown = 3;
   int num_shown = 0;
   for (const std::string& path : files.passed) {
@@ -104,34 +107,37 @@ std::string note_of(const std::string& name, const FilesOfName& files) {
 }
 
 // The files of a store as they were listed: with their commit, or what else pins them.
-void add_stored(const std::string& name, const FilesOfName& files, FoundInputs& found) {
+void add_stored(const std::string& name, const FilesOfName& files, InputFormat format,
+                FoundInputs& found) {
   const bool is_one_file = files.paths.size() == 1 && files.passed.empty();
   if (!is_one_file) {
-    found.notes.push_back(note_of(name, files));
+    found.notes.push_back(note_of(name, files, format));
   } else if (*files.paths.begin() != name) {
     found.notes.push_back(fmt::format("'{}' is '{}'", name, *files.paths.begin()));
   }
   found.names.insert(found.names.end(), files.paths.begin(), files.paths.end());
 }
 
-void add_found(const std::string& name, StoredInputs& stored, FoundInputs& found) {
-  if (find_store(name) != nullptr) return add_stored(name, stored.files_of(name), found);
+void add_found(const std::string& name, InputFormat format, StoredInputs& stored,
+               FoundInputs& found) {
+  if (find_store(name) != nullptr)
+    return add_stored(name, stored.files_of(name, format), format, found);
   std::error_code error;
   const bool is_path = name != "-" && !looks_like_url(name);
   const bool is_there = is_path && std::filesystem::exists(name, error);
   FilesOfName files;
   if (is_there && std::filesystem::is_directory(name, error)) {
-    files = files_of_folder(name);
-    check_has_files(name, files);
+    files = files_of_folder(name, format);
+    check_has_files(name, files, format);
   } else if (is_path && !is_there && is_pattern(name)) {
-    files = files_of_pattern(name);
-    if (!files.passed.empty()) check_has_files(name, files);
+    files = files_of_pattern(name, format);
+    if (!files.passed.empty()) check_has_files(name, files, format);
   }
   if (files.paths.empty()) {
     found.names.push_back(name);
     return;
   }
-  found.notes.push_back(note_of(name, files));
+  found.notes.push_back(note_of(name, files, format));
   found.names.insert(found.names.end(), files.paths.begin(), files.paths.end());
 }
 
@@ -145,11 +151,11 @@ std::string problem_of_inputs(const GivenInputs& given) {
 FoundInputs find_inputs(const GivenInputs& given, StoredInputs& stored,
                         const std::atomic<bool>& cancelled) {
   FoundInputs found;
-  for (const std::string& name : given.names) add_found(name, stored, found);
+  for (const std::string& name : given.names) add_found(name, given.format, stored, found);
   for (const std::string& list : given.lists) {
     const std::vector<std::string> names = names_of_list(list, given, cancelled);
     found.notes.push_back(fmt::format("'{}' names {}", list, counted(std::ssize(names), "input")));
-    for (const std::string& name : names) add_found(name, stored, found);
+    for (const std::string& name : names) add_found(name, given.format, stored, found);
   }
   for (const std::string& name : found.names) make_input(name, given.http)->check_name();
   if (const std::string problem = problem_of_inputs(found.names); !problem.empty())

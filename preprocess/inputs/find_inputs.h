@@ -21,6 +21,7 @@ struct GivenInputs {
   std::vector<std::string> lists;
   // The folder or address below which relative names of lists lie; empty: where their list lies.
   std::string list_root;
+  InputFormat format = InputFormat::kJsonLines;  // which files of folders are inputs
   HttpOptions http;
 };
 

@@ -51,8 +51,8 @@ Inputs make_inputs(const std::vector<std::string>& names, const HttpOptions& opt
 }
 
 std::unique_ptr<ByteSource> open_input(const std::string& name, const std::atomic<bool>& cancelled,
-                                       const DecodeOptions& options) {
-  const std::shared_ptr<Input> input = make_input(name);
+                                       const DecodeOptions& options, const HttpOptions& http) {
+  const std::shared_ptr<Input> input = make_input(name, http);
   input->look(cancelled);
   return input->open(0, -1, cancelled, options);
 }

@@ -22,7 +22,8 @@ Inputs make_inputs(const std::vector<std::string>& names, const HttpOptions& opt
 // name; but a file of a compressed format's name that is too short to be one is refused
 // (std::runtime_error).
 std::unique_ptr<ByteSource> open_input(const std::string& name, const std::atomic<bool>& cancelled,
-                                       const DecodeOptions& options = {});
+                                       const DecodeOptions& options = {},
+                                       const HttpOptions& http = {});
 
 // Throws std::system_error that names all inputs that are missing (or else: all that are folders,
 // or may not be read), so that a run does not learn of the last one after hours. Asks no server.

@@ -16,16 +16,16 @@ namespace {
 using Json = nlohmann::json;
 
 // Throws where no file is an input.
-FilesOfName inputs_among(const std::string& name, const StoredFiles& stored) {
+FilesOfName inputs_among(const std::string& name, const StoredFiles& stored, InputFormat format) {
   FilesOfName files;
   for (const StoredFile& file : stored.files) {
-    const bool is_input = !file.is_of_folder || is_input_path(file.address);
+    const bool is_input = !file.is_of_folder || is_input_path(file.address, format);
     (is_input ? files.paths : files.passed).insert(file.address);
   }
   if (!files.paths.empty()) return files;
-  std::string why = stored.files.empty()
-                        ? "no file fits the pattern"
-                        : "no file in it has the name of an input: " + std::string(kInputNames);
+  std::string why = stored.files.empty() ? "no file fits the pattern"
+                                         : "no file in it has the name of an input: " +
+                                               describe(input_names(format));
   if (!stored.hint.empty()) why += "; " + stored.hint;
   throw std::system_error(ENOENT, std::generic_category(),
                           fmt::format("cannot read '{}' ({})", name, why));
@@ -33,13 +33,13 @@ FilesOfName inputs_among(const std::string& name, const StoredFiles& stored) {
 
 }  // namespace
 
-const FilesOfName& StoredInputs::files_of(const std::string& name) {
+const FilesOfName& StoredInputs::files_of(const std::string& name, InputFormat format) {
   if (const auto known = files_.find(name); known != files_.end()) return known->second;
   const RemoteStore* store = find_store(name);
   store->check(name);
   std::unique_ptr<RemoteLister>& lister = listers_[store];
   if (!lister) lister = store->make_lister(options_, cancelled_);
-  return files_.emplace(name, inputs_among(name, lister->list(name))).first->second;
+  return files_.emplace(name, inputs_among(name, lister->list(name), format)).first->second;
 }
 
 std::string StoredInputs::to_text() const {

@@ -20,7 +20,7 @@ class StoredInputs {
 
   // The files of a name of a store: asked for once. Throws as RemoteLister::list(), and
   // std::system_error (ENOENT) where none of them is an input.
-  const FilesOfName& files_of(const std::string& name);
+  const FilesOfName& files_of(const std::string& name, InputFormat format);
 
   // All that was listed, for the other ranks, which then ask no store for these names.
   std::string to_text() const;

@@ -38,7 +38,7 @@ class Ledger {
     std::vector<int64_t> output_bytes{};
     // There are last passes, over these files: complete_last_passes() is to be called.
     std::optional<WrittenFiles> written_files{};
-    std::vector<bool> has_rows{};  // by input: positions in it count rows; empty: in none
+    std::vector<DocumentUnit> units{};  // by input; empty: lines
   };
   // `tasks` are in output order, numbered from 0; messages call inputs by `input_names`;
   // `num_datasets` is the number of keys. In a shard whose first task begins within an input, lines

@@ -72,7 +72,7 @@ void Ledger::complete(BadLine& bad_line, int64_t number) const {
   bad_line.counts_lines_of_part = tasks_.front().begin > 0 && input_idx == tasks_.front().input_idx;
   bad_line.counts_bytes_of_part = bad_line.counts_lines_of_part && is_compressed(number);
   const auto i = static_cast<size_t>(input_idx);
-  bad_line.is_row = i < limits_.has_rows.size() && limits_.has_rows[i];
+  bad_line.unit = i < limits_.units.size() ? limits_.units[i] : DocumentUnit::kLine;
 }
 
 // A reader knows its own task only, and one bomb may be many frames.

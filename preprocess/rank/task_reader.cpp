@@ -99,7 +99,8 @@ LineTask::LineTask(const Input& input, const Task& task, int64_t next_offset_byt
         *lines_, std::max<int64_t>(task.limit_bytes - offset_bytes, 0));
   }
   chunker_.emplace(first_bytes_ ? *first_bytes_ : *lines_, options.chunk_bytes,
-                   options.rules.max_line_bytes, offset_bytes);
+                   options.rules.max_line_bytes, offset_bytes, options.rules.split_at());
+  if (options.rules.split_texts_at) chunker_->pass_byte_order_mark();
 }
 
 class RowTask final : public TaskReader {

@@ -64,7 +64,8 @@ Locators locators(const WorkPlan& plan) {
 // is a --where that leaves out everything. A shard may have had nothing else.
 void check_any_document(const PlannedRun& run, const PipelineTotals& totals) {
   if (totals.num_lines == 0 && run.config.num_shards == 1)
-    run.events.on_note("note: there is no line in the input");
+    run.events.on_note(run.config.rules.split_texts_at ? "note: there is no text in the input"
+                                                       : "note: there is no line in the input");
   const int64_t num_left_out = totals.left_out.total();
   if (totals.num_documents == 0 && num_left_out > 0 && run.config.num_shards == 1) {
     throw std::runtime_error(

@@ -1,7 +1,6 @@
 #include "preprocess/run/first_documents.h"
 
 #include "indexed_dataset/base/process/exit_code.h"
-#include "preprocess/documents/line_reader.h"
 #include "preprocess/documents/row_reader.h"
 #include "preprocess/rank/task_reader.h"
 
@@ -35,7 +34,7 @@ WorkPlan first_documents(WorkPlan plan, int64_t count, const RankOptions& option
         "--limit reads its documents twice, which a pipe cannot give: cut it with head -n instead");
   }
   const TokenizeRules& rules = options.rules;
-  LineReader lines(rules.json_keys, kNoOriginKey, rules.max_line_bytes, rules.where);
+  const auto lines = make_chunk_reader(rules);
   RowReader rows(rules.json_keys, rules.max_line_bytes);
   const DecodeOptions decoding{.max_output_bytes = options.max_output_bytes,
                                .read_ahead = true,
@@ -45,7 +44,7 @@ WorkPlan first_documents(WorkPlan plan, int64_t count, const RankOptions& option
     const auto reader = open_task(input, task, 0, options, decoding, cancelled);
     task.limit_bytes = input.layout().has_rows
                            ? end_in_task(*reader, rows, &Chunk::rows, rules.where, count)
-                           : end_in_task(*reader, lines, &Chunk::lines, rules.where, count);
+                           : end_in_task(*reader, *lines, &Chunk::lines, rules.where, count);
     if (task.limit_bytes < 0) continue;
     plan.tasks.resize(static_cast<size_t>(task.number) + 1);
     break;

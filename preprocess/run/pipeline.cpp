@@ -31,6 +31,12 @@ Ledger::Limits ledger_limits(const PlannedRun& run) {
   for (size_t k = 0; k < config.output_prefixes.size(); ++k) {
     paths.push_back(RunFiles::path_in(run.folder, k, ""));
   }
+  std::vector<DocumentUnit> units;
+  for (const bool has_rows : run.plan.inputs_with_rows()) {
+    units.push_back(has_rows                                    ? DocumentUnit::kRow
+                    : config.rules.split_at() == SplitAt::kLine ? DocumentUnit::kLine
+                                                                : DocumentUnit::kText);
+  }
   return {config.max_bad_lines,
           config.num_ranks(),
           config.max_output_bytes,
@@ -39,7 +45,7 @@ Ledger::Limits ledger_limits(const PlannedRun& run) {
                                         : spill_limit_bytes(run.folder, run.need_bytes()),
           estimated_task_bytes(run.plan, run.type),
           WrittenFiles{paths, run.type, config.rules.keeps_origins()},
-          run.plan.inputs_with_rows()};
+          units};
 }
 
 void warn_of_lack_of_space(const PlannedRun& run, const Ledger::Limits& limits) {

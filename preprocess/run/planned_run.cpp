@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <functional>
+#include <limits>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -39,14 +40,10 @@ class StopFlag {
   std::jthread thread_;
 };
 
-void check_where_can_be_asked(const WorkPlan& plan, const TokenizeRules& rules) {
-  if (rules.where.empty()) return;
-  for (const auto& input : plan.inputs) {
-    if (!input->layout().has_rows) continue;
-    throw UsageError(input->name() +
-                     ": --where looks at keys of JSON lines, and this is a table: leave out its "
-                     "rows before, with what wrote it");
-  }
+// Texts that do not end with lines are not found from the middle of a file.
+int64_t task_bytes_of(const PipelineConfig& config) {
+  return config.rules.split_at() == SplitAt::kLine ? config.task_bytes
+                                                   : std::numeric_limits<int64_t>::max();
 }
 
 }  // namespace
@@ -62,8 +59,9 @@ PlannedRun::PlannedRun(const PipelineConfig& its_config, const PipelineEvents& i
 void PlannedRun::look_at_inputs() {
   try {
     const StopFlag stopped(events.stop_requested);
-    plan = plan_work(make_inputs(config.inputs, config.http), config.task_bytes, stopped.flag());
-    check_where_can_be_asked(plan, config.rules);
+    plan =
+        plan_work(make_inputs(config.inputs, config.http), task_bytes_of(config), stopped.flag());
+    for (const auto& input : plan.inputs) check_can_be_read(*input, config.rules);
     if (config.max_documents >= 0)
       plan = first_documents(std::move(plan), config.max_documents, config, stopped.flag());
   } catch (const ReadCancelled&) {  // a signal while a server was asked

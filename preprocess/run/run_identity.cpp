@@ -22,6 +22,8 @@ constexpr const char* kLimitOption = "--limit";
 constexpr const char* kWhereOption = "--where";
 constexpr const char* kEodTokenOption = "--eod-token";
 constexpr const char* kAddSpecialTokensOption = "--add-special-tokens";
+constexpr const char* kSplitTextsOption = "--input-format text --split-at";
+constexpr const char* kSplitNames[] = {"line", "blank-line", "file"};  // by SplitAt
 
 // Paths may hold any bytes: those that are not UTF-8 are replaced, not refused.
 std::string dump_lenient(const SortedJson& json) {
@@ -142,6 +144,10 @@ std::string run_identity(const PipelineConfig& config, TokenType type, const Inp
   if (!rules.where.empty()) identity["options"][kWhereOption] = to_string(rules.where);
   if (rules.end_of_document) identity["options"][kEodTokenOption] = *rules.end_of_document;
   if (rules.add_special_tokens) identity["options"][kAddSpecialTokensOption] = true;
+  if (rules.split_texts_at) {
+    identity["options"][kSplitTextsOption] =
+        kSplitNames[static_cast<size_t>(*rules.split_texts_at)];
+  }
   return dump_lenient(identity);
 }
 
@@ -178,7 +184,8 @@ IdentityDifference difference(const std::string& first, const std::string& secon
           {kLimitOption, "none"},
           {kWhereOption, "none"},
           {kEodTokenOption, "the tokenizer's own"},
-          {kAddSpecialTokensOption, false}})
+          {kAddSpecialTokensOption, false},
+          {kSplitTextsOption, "not given (JSON lines)"}})
       if (!options.contains(name)) options[name] = unused;
     return options;
   };

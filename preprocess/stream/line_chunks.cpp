@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 
 namespace weft {
 namespace {
@@ -15,6 +16,46 @@ size_t last_cut(std::string_view text) {
   const void* carriage_return = ::memrchr(text.data(), '\r', text.size() - 1);
   if (carriage_return != nullptr)
     return static_cast<const char*>(carriage_return) - text.data() + 1;
+  return 0;
+}
+
+bool is_line_end(char c) { return c == '\n' || c == '\r'; }
+
+// The same behind the last blank line of `text`, which begins with a line.
+size_t last_cut_at_blank_line(std::string_view text) {
+  size_t end = text.ends_with('\r') ? text.size() - 1 : text.size();
+  while (end > 0 && !is_line_end(text[end - 1])) --end;
+  while (end > 0) {
+    size_t begin = end - 1;
+    if (text[begin] == '\n' && begin > 0 && text[begin - 1] == '\r') --begin;
+    if (begin == 0 || is_line_end(text[begin - 1])) return end;
+    while (begin > 0 && !is_line_end(text[begin - 1])) --begin;
+    end = begin;
+  }
+  return 0;
+}
+
+size_t last_cut(SplitAt split_at, std::string_view text) {
+  switch (split_at) {
+    case SplitAt::kLine:
+      return last_cut(text);
+    case SplitAt::kBlankLine:
+      return last_cut_at_blank_line(text);
+    case SplitAt::kNowhere:
+      return 0;
+  }
+  return 0;
+}
+
+size_t first_cut(SplitAt split_at, std::string_view text, bool at_end) {
+  switch (split_at) {
+    case SplitAt::kLine:
+      return end_of_first_line(text, at_end);
+    case SplitAt::kBlankLine:
+      return end_of_first_blank_line(text, at_end);
+    case SplitAt::kNowhere:
+      return at_end ? text.size() : 0;
+  }
   return 0;
 }
 
@@ -38,6 +79,17 @@ size_t end_of_first_line(std::string_view text, bool at_end) {
   return static_cast<size_t>(carriage_return - text.data()) + (both ? 2 : 1);
 }
 
+size_t end_of_first_blank_line(std::string_view text, bool at_end) {
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = end_of_first_line(text.substr(begin), at_end);
+    if (end == 0) return 0;
+    const bool is_blank = is_line_end(text[begin]);
+    begin += end;
+    if (is_blank) return begin;
+  }
+  return at_end ? text.size() : 0;
+}
+
 // Appends to the chunk until it holds `target_bytes` or the stream ends.
 void LineChunker::read_some(LineChunk& chunk, size_t target_bytes) {
   if (chunk.buffer.size() < target_bytes) chunk.buffer.resize(target_bytes);
@@ -56,30 +108,43 @@ void LineChunker::read_some(LineChunk& chunk, size_t target_bytes) {
   at_end_ = chunk.size_bytes < target_bytes;
 }
 
+void LineChunker::pass_byte_order_mark() {
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";
+  if (offset_bytes_ > 0) return;
+  carried_.resize(kMark.size());
+  size_t num_read = 0;
+  while (num_read < kMark.size() && !source_has_ended_) {
+    const size_t got = source_.read(carried_.data() + num_read, kMark.size() - num_read);
+    num_read += got;
+    source_has_ended_ = got == 0;
+  }
+  carried_.resize(num_read);
+  if (std::string_view(carried_.data(), num_read) != kMark) return;
+  carried_.clear();
+  offset_bytes_ = static_cast<int64_t>(kMark.size());
+}
+
 bool LineChunker::next(LineChunk& chunk) {
   chunk.size_bytes = 0;
   chunk.offset_bytes = offset_bytes_;
   chunk.is_too_long_line = false;
   size_t target_bytes = chunk_bytes_;
-  for (size_t num_searched = 0;;) {
+  for (;;) {
     read_some(chunk, target_bytes);
     if (chunk.size_bytes == 0) return false;
-    const std::string_view rest = chunk.text().substr(num_searched);
-    const size_t found = at_end_ ? rest.size() : last_cut(rest);
-    const size_t cut = found > 0 ? num_searched + found : 0;
+    const size_t cut = at_end_ ? chunk.size_bytes : last_cut(split_at_, chunk.text());
     if (cut > 0) {
       finish_chunk(chunk, cut);
       chunk.size_bytes = cut;
       offset_bytes_ += static_cast<int64_t>(cut);
       return true;
     }
-    // One line fills the chunk. +2: its line end does not count as a part of it.
-    if (chunk.size_bytes > max_line_bytes_ + 2) {
+    // One line fills the chunk.
+    if (chunk.size_bytes > max_held_bytes_) {
       skip_rest_of_line(chunk);
       return true;
     }
-    num_searched = chunk.size_bytes - 1;  // a final "\r" was left open
-    target_bytes = std::min(2 * chunk.size_bytes, max_line_bytes_ + 3);
+    target_bytes = std::min(2 * chunk.size_bytes, max_held_bytes_ + 1);
   }
 }
 
@@ -97,13 +162,16 @@ void LineChunker::skip_rest_of_line(LineChunk& chunk) {
   int64_t num_skipped = 0;
   size_t cut = 0;
   while (cut == 0 && !at_end_) {
-    // A final "\r" stays, in case that its "\n" comes next.
-    const size_t num_kept = chunk.buffer[chunk.size_bytes - 1] == '\r' ? 1 : 0;
-    num_skipped += static_cast<int64_t>(chunk.size_bytes - num_kept);
-    chunk.buffer[0] = '\r';
-    chunk.size_bytes = num_kept;
-    read_some(chunk, std::max<size_t>(chunk_bytes_, 2));
-    cut = end_of_first_line(chunk.text(), at_end_);  // not the last one: only this line is dropped
+    // Line ends at the end stay, with the byte before them: what comes next decides what they are.
+    const size_t last =
+        split_at_ == SplitAt::kNowhere ? chunk.size_bytes : chunk.text().find_last_not_of("\r\n");
+    const std::string kept(chunk.text().substr(last));
+    num_skipped += static_cast<int64_t>(chunk.size_bytes - kept.size());
+    std::copy(kept.begin(), kept.end(), chunk.buffer.begin());
+    chunk.size_bytes = kept.size();
+    read_some(chunk, std::max(chunk_bytes_, kept.size() + 1));
+    // Not the last cut: only this line is dropped.
+    cut = first_cut(split_at_, chunk.text(), at_end_);
   }
   if (cut == 0) cut = chunk.size_bytes;  // the stream ended within the line
   finish_chunk(chunk, cut);

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstring>
 #include <fstream>
 #include <random>
@@ -90,6 +91,17 @@ std::string json_lines(size_t num_bytes, std::mt19937& random, bool with_urls = 
   return text;
 }
 
+// Here and there with blank lines behind a line.
+std::string with_blank_lines(const std::string& lines, std::mt19937& random) {
+  std::string text;
+  for (const char c : lines) {
+    text += c;
+    if (c != '\n' || random() % 3 > 0) continue;
+    text += std::array{"\n", "\r\n", "\r", "\n\n\n"}[random() % 4];
+  }
+  return text;
+}
+
 // In pieces that end wherever they do.
 std::vector<std::string> pieces_of(const std::string& text, size_t num_bytes) {
   std::vector<std::string> pieces;
@@ -121,6 +133,7 @@ ForkedRuns::ForkedRuns(const fs::path& parent)
 void ForkedRuns::add_input(const std::string& name, size_t num_bytes, uint32_t seed) {
   std::mt19937 random(seed);
   std::string text = json_lines(num_bytes, random, config_.rules.keeps_origins());
+  if (config_.rules.split_texts_at) text = with_blank_lines(text, random);
   if (name.ends_with(".zst")) text = zstd_seekable(pieces_of(text, num_bytes / 3 + 1));
   if (name.ends_with(".xz")) text = xz_blocks(pieces_of(text, num_bytes / 3 + 1));
   if (name.ends_with(".gz")) text = gzip(text);

@@ -37,7 +37,8 @@ class ForkedRuns : public ::testing::Test {
 
   // About `num_bytes` of JSONL under that name, compressed in several parts where the name says so
   // (.zst, .xz) or in one (.gz); some documents are empty, some lines long, and with
-  // rules.origin_key many say where they are from. Becomes an input.
+  // rules.origin_key many say where they are from. With rules.split_texts_at it has blank lines, to
+  // be read as plain text. Becomes an input.
   void add_input(const std::string& name, size_t num_bytes, uint32_t seed);
 
   // A run in a process of its own, in which `prepare` is called first. With `kill_after` it is

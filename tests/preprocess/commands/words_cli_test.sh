@@ -60,7 +60,7 @@ echo '{"text":"a"}{"text":"b"}' >corpus && said corpus 'several objects on one l
 said corpus 'more than 990 brackets within each other are refused'
 printf '{"text":"a"},\n{"text":"b"}\n' >corpus && said corpus 'a comma behind the object'
 echo "{'text': 'a'}" >corpus && said corpus "Python's notation of a dict"
-echo 'a text' >corpus && said corpus "input is JSON lines, one {\"text\": \"...\"} on each; to make one document of a text file: jq -Rsc '{text: .}' FILE"
+echo 'a text' >corpus && said corpus "input is JSON lines, one {\"text\": \"...\"} on each; --input-format text makes one document of each text file, or of each of its lines"
 printf '{"text":"a"}\nnonsense\n' >corpus
 said corpus 'corpus:2: (byte 13) not valid JSON: expected a value'
 ! grep -q 'jq' out.log || fail "one broken line is taken for a text file"

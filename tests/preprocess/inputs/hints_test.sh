@@ -38,5 +38,6 @@ converts table.tsv '"a, \"b\" c"' '"plain"'
 } | gzip >x.wet.gz
 converts x.wet.gz '"text é one\nline two\r\n\r\npara"' '"second"'
 printf 'Hello,\n' >letter.txt
-expect 3 'to make one document of a text file' "$data" preprocess --input letter.txt --output-prefix x --overwrite
+expect 3 '--input-format text makes one document of each text file' "$data" preprocess --input letter.txt --output-prefix x --overwrite
+expect 0 'wrote x_text_document.bin and .idx: 1 documents' "$data" preprocess --input letter.txt --input-format text --output-prefix x --overwrite
 echo "all passed"

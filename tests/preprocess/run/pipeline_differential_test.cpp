@@ -84,6 +84,30 @@ TEST_F(Differential, DocumentsThatSayWhereTheyAreFrom) {
   expect_killed_runs_complete(6);
 }
 
+// Each way of splitting, with files that are split in no other place than between them.
+class Texts : public Differential, public ::testing::WithParamInterface<SplitAt> {
+ protected:
+  Texts() { config_.rules.split_texts_at = GetParam(); }
+};
+INSTANTIATE_TEST_SUITE_P(Differential, Texts,
+                         ::testing::Values(SplitAt::kLine, SplitAt::kBlankLine, SplitAt::kNowhere));
+
+TEST_P(Texts, AreTheSameHoweverTheyAreRead) {
+  add_input("a.txt", 12'000, 1);
+  add_input("b.txt.zst", 6'000, 2);
+  add_input("c.txt", 0, 3);
+  for (uint32_t i = 0; i < 12; ++i) add_input("d" + std::to_string(i) + ".md", 1'500, i + 4);
+  add_input("e.txt.gz", 6'000, 20);
+  make_reference();
+  for (int round = 0; round < 10; ++round) {
+    choose_sizes();
+    expect_rerun_completes(sizes());
+    remove_output();
+    if (HasFailure()) return;
+  }
+  expect_killed_runs_complete(6);
+}
+
 // Tokens, and where each document came from.
 TEST_F(Differential, ShardsInOrderMakeTheWhole) {
   add_input("a.jsonl", 30'000, 1);

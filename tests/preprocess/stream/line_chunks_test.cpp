@@ -7,6 +7,7 @@
 #include <random>
 #include <string>
 
+#include "preprocess/documents/text_reader.h"
 #include "tests/preprocess/compressed/byte_sources.h"
 
 namespace weft {
@@ -115,6 +116,83 @@ TEST(LineChunks, ReaderThatBeginsAtAChunkMakesTheSameChunks) {
   }
 }
 
+// What lies between blank lines, cut byte by byte, as chunks have to hold it.
+std::vector<Line> simple_paragraphs(const std::string& text, size_t max_bytes) {
+  std::vector<Line> paragraphs;
+  bool is_open = false;
+  for (const Line& line : simple_lines(text, text.size())) {
+    if (!line.text.empty() && is_open) {
+      const auto begin = static_cast<size_t>(paragraphs.back().offset_bytes);
+      paragraphs.back().text =
+          text.substr(begin, static_cast<size_t>(line.offset_bytes) + line.text.size() - begin);
+    } else if (!line.text.empty()) {
+      paragraphs.push_back(line);
+    }
+    is_open = !line.text.empty();
+  }
+  for (Line& paragraph : paragraphs) {
+    if (paragraph.text.size() > max_bytes) paragraph.text = "(too long)";
+  }
+  return paragraphs;
+}
+
+// Begins anew at every chunk, as a run does that was killed.
+std::vector<Line> chunked_texts(const std::string& text, SplitAt split_at, size_t piece,
+                                size_t chunk_bytes, size_t max_bytes) {
+  std::vector<Line> texts;
+  size_t begin = 0;
+  TextReader reader(split_at, max_bytes);
+  for (bool goes_on = true; goes_on;) {
+    StringSource source(text.substr(begin), piece);
+    LineChunker chunker(source, chunk_bytes, max_bytes, static_cast<int64_t>(begin), split_at);
+    chunker.pass_byte_order_mark();
+    LineChunk chunk;
+    for (int num_chunks = 0; num_chunks < 3 && (goes_on = chunker.next(chunk)); ++num_chunks) {
+      reader.open(chunk);
+      while (reader.next()) {
+        texts.push_back({reader.locator(), "(too long)"});
+        if (reader.outcome().problem == LineProblem::kTooLong) continue;
+        reader.each_text(0, [&](std::string_view each) {
+          texts.back().text = each;
+          return true;
+        });
+      }
+    }
+    begin = static_cast<size_t>(chunker.offset_bytes());
+  }
+  return texts;
+}
+
+TEST(LineChunks, TextsDoNotDependOnChunksOrReads) {
+  std::mt19937 random(20261128);
+  const std::string mark = "\xEF\xBB\xBF";
+  for (int round = 0; round < 6000; ++round) {
+    std::string text;
+    const size_t size = random() % 60;
+    const std::string letters = round % 3 == 0 ? "ab\n" : "aa\r\n";
+    for (size_t i = 0; i < size; ++i) text += letters[random() % letters.size()];
+    const size_t piece = 1 + random() % 9, chunk_bytes = 1 + random() % 20,
+                 max_bytes = 1 + random() % 12;
+    const bool has_mark = random() % 4 == 0;
+    SCOPED_TRACE(::testing::PrintToString(text) + (has_mark ? " with mark" : "") + " piece " +
+                 std::to_string(piece) + " chunk " + std::to_string(chunk_bytes) + " limit " +
+                 std::to_string(max_bytes));
+    const auto expected = [&](std::vector<Line> texts) {
+      for (Line& each : texts) each.offset_bytes += has_mark ? 3 : 0;
+      return texts;
+    };
+    const std::string whole = has_mark ? mark + text : text;
+    ASSERT_EQ(chunked_texts(whole, SplitAt::kLine, piece, chunk_bytes, max_bytes),
+              expected(simple_lines(text, max_bytes)));
+    ASSERT_EQ(chunked_texts(whole, SplitAt::kBlankLine, piece, chunk_bytes, max_bytes),
+              expected(simple_paragraphs(text, max_bytes)));
+    std::vector<Line> one;
+    if (!text.empty()) one = {{0, text.size() > max_bytes ? "(too long)" : text}};
+    ASSERT_EQ(chunked_texts(whole, SplitAt::kNowhere, piece, chunk_bytes, max_bytes),
+              expected(one));
+  }
+}
+
 TEST(LineChunks, LineOverTheLimitIsHeldOnlyInPart) {
   StringSource source(std::string(1 << 22, 'x') + "\nend\n", 1 << 16);
   LineChunker chunker(source, 1 << 12, 1 << 14);
@@ -125,6 +203,22 @@ TEST(LineChunks, LineOverTheLimitIsHeldOnlyInPart) {
   ASSERT_TRUE(chunker.next(chunk));
   EXPECT_EQ(chunk.text(), "end\n");
   EXPECT_EQ(chunk.offset_bytes, (1 << 22) + 1);
+}
+
+// Nothing of them says where they end, not even a byte that is no line end.
+TEST(LineChunks, TextsOverTheLimitAreHeldOnlyInPart) {
+  for (const auto& [split_at, text] : {std::pair{SplitAt::kNowhere, std::string(1 << 22, '\n')},
+                                       {SplitAt::kNowhere, std::string(1 << 22, 'x')},
+                                       {SplitAt::kBlankLine, std::string(1 << 22, 'x')}}) {
+    StringSource source(text, 1 << 16);
+    LineChunker chunker(source, 1 << 12, 1 << 14, 0, split_at);
+    LineChunk chunk;
+    ASSERT_TRUE(chunker.next(chunk));
+    EXPECT_TRUE(chunk.is_too_long_line);
+    EXPECT_EQ(chunk.num_bytes(), 1 << 22);
+    EXPECT_LE(chunk.buffer.size(), size_t{1} << 15);
+    EXPECT_FALSE(chunker.next(chunk));
+  }
 }
 
 }  // namespace
