@@ -72,7 +72,7 @@ done
 
 
 echo "inspect says where a text begins; a bad one is told by its number, and what it may be"
-expect 0 'all.txt, byte 11' "$data" inspect document all_text_document 1
+expect 0 'byte: 11 (of the line, decompressed)' "$data" inspect document all_text_document 1
 printf 'One.\n\ncaf\xE9\n' >latin1.txt
 expect 3 'latin1.txt: text 2 (byte 6): invalid UTF-8: byte 0xE9, at byte 3 of the text; texts are UTF-8: convert what is written otherwise (iconv' \
   "${text[@]}" --split-at blank-line --input latin1.txt --output-prefix x

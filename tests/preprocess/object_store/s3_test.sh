@@ -50,6 +50,16 @@ grep -q '"version": *"[0-9]* etag' made1_text_document*.json || fail "the manife
 unset AWS_ENDPOINT_URL AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY
 gives_whole --input s3://public/whole.jsonl --s3-unsigned --s3-endpoint "$at"
 tail -n 1 requests | grep -q -- ' - -$' || fail "a request without keys was signed"
+at_once=(--input s3://public/whole.jsonl --s3-unsigned --s3-endpoint "$at")
+for name in public file; do
+  [ $name = public ] && from=("${at_once[@]}") || from=(--input whole.jsonl)
+  expect 0 'learned from 40000 documents' "$data" train-vocab "${from[@]}" --vocab-size 280 --output vocabulary-$name
+  "$data" encode --format jsonl "${from[@]}" >ids-$name && "$data" encode "${from[@]}" >>ids-$name || fail "encode ${from[*]}"
+done
+cmp vocabulary-public/merges.txt vocabulary-file/merges.txt && cmp ids-public ids-file || fail "train-vocab and encode read something else from a store"
+for command in encode 'train-vocab --vocab-size 280 --output x'; do
+  expect 2 '--s3-unsigned and --s3-requester-pays exclude each other' "$data" $command "${at_once[@]}" --s3-requester-pays
+done
 (
   export STORAGE_EMULATOR_HOST=$at GS_ACCESS_KEY_ID=hmac GS_SECRET_ACCESS_KEY=secret-of-hmac
   gives_whole --input gs://bucket/whole.jsonl
