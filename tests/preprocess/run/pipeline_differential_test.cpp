@@ -96,7 +96,7 @@ TEST_P(Texts, AreTheSameHoweverTheyAreRead) {
   add_input("a.txt", 12'000, 1);
   add_input("b.txt.zst", 6'000, 2);
   add_input("c.txt", 0, 3);
-  for (uint32_t i = 0; i < 12; ++i) add_input("d" + std::to_string(i) + ".md", 1'500, i + 4);
+  for (uint32_t i = 0; i < 12; ++i) add_input(std::to_string(i) + ".md", 1'500, i + 4);
   add_input("e.txt.gz", 6'000, 20);
   make_reference();
   for (int round = 0; round < 10; ++round) {
