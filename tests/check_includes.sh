@@ -13,7 +13,7 @@ indexed_dataset/run_record > indexed_dataset/base indexed_dataset/format indexed
 preprocess/vocabulary      > tokenizer indexed_dataset : top
 preprocess/inspect         > tokenizer indexed_dataset preprocess/vocabulary : text report,lookup losses anomaly,foreign_runs commands
 preprocess/analyze         > tokenizer indexed_dataset preprocess/vocabulary preprocess/inspect : top
-preprocess                 > tokenizer indexed_dataset preprocess/vocabulary preprocess/inspect preprocess/analyze : stream compressed columnar,web object_store stores inputs documents ledger rank run commands
+preprocess                 > tokenizer indexed_dataset preprocess/vocabulary preprocess/inspect preprocess/analyze : stream compressed columnar,web object_store stores inputs documents ledger rank run benchmarks commands
 kernels          : numbers operations top cpu/loops,cuda/device cpu,cuda/memory_bound,cuda/hopper cuda/residual_norm,cuda/attention/arguments,cuda/gemm cuda/attention/backward_workspace cuda/attention/mma_sync cuda/attention/hopper_forward,cuda/attention/hopper_backward,cuda/attention/hopper_wide_backward cuda/attention/instances cuda/attention,cuda/fused_gemm cuda
 trainer          > tokenizer indexed_dataset kernels : config command_line,problems,identity,data,ranks parallel,ceilings model,profile step checkpoint resume,log model_tool,plan generate evaluate loop top
 '

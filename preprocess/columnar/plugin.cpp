@@ -25,33 +25,35 @@ fs::path find_plugin() {
   return {};
 }
 
-// The function that it exports; null if that cannot be had, then `why` says why.
-OpenTable* load(const fs::path& path, std::string& why) {
+// The functions that it exports; null if they cannot be had, then `why` says why.
+ColumnarPlugin load(const fs::path& path, std::string& why) {
   if (path.empty()) {
     why = "is not there";
-    return nullptr;
+    return {};
   }
   // Local: libparquet has an OpenSSL of its own in it, which must not take the place of the one
   // that downloads use.
   void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  void* const function = library == nullptr ? nullptr : ::dlsym(library, kOpenTable);
-  if (function == nullptr) {
-    const char* const error = ::dlerror();
-    why = std::string("cannot be loaded (") + (error != nullptr ? error : "unknown") + ")";
-  }
-  return reinterpret_cast<OpenTable*>(function);
+  const auto function = [&](const char* name) {
+    void* const found = library == nullptr ? nullptr : ::dlsym(library, name);
+    const char* const error = found == nullptr ? ::dlerror() : nullptr;
+    if (error != nullptr) why = std::string("cannot be loaded (") + error + ")";
+    return found;
+  };
+  return {reinterpret_cast<OpenTable*>(function(kOpenTable)),
+          reinterpret_cast<ReadJsonLines*>(function(kReadJsonLines))};
 }
 
 }  // namespace
 
 bool has_columnar_plugin() { return !find_plugin().empty(); }
 
-OpenTable& load_columnar_plugin(const std::string& name, const std::string& what) {
+const ColumnarPlugin& load_columnar_plugin(const std::string& name, const std::string& what) {
   static std::mutex mutex;
   static std::string why;
   const std::lock_guard lock(mutex);
-  static OpenTable* const open_table = load(find_plugin(), why);
-  if (open_table != nullptr) return *open_table;
+  static const ColumnarPlugin plugin = load(find_plugin(), why);
+  if (why.empty()) return plugin;
   throw UsageError(
       name + ": this is " + what + ", and " + kFileName + ", which reads it, " + why +
       "; jobs/install-deps.sh --parquet installs what it needs, then build Weft again, "

@@ -7,7 +7,11 @@ namespace weft {
 
 // Loads the plug-in on the first call. Throws UsageError, which says how to get it, where it is not
 // there or does not load; `name` and `what` are of the input that needs it.
-OpenTable& load_columnar_plugin(const std::string& name, const std::string& what);
+struct ColumnarPlugin {
+  OpenTable* open_table;
+  ReadJsonLines* read_json_lines;
+};
+const ColumnarPlugin& load_columnar_plugin(const std::string& name, const std::string& what);
 
 // True if the plug-in is there. Does not load it.
 bool has_columnar_plugin();

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -67,10 +68,17 @@ class Table {
                                           const RowRequest& request) const = 0;
 };
 
-// What the plug-in exports: opens a table, which messages call `name`. Throws as RowSource::next.
+// What the plug-in exports: it opens a table, which messages call `name`. Throws as RowSource::next.
 using OpenTable = std::unique_ptr<Table>(TableFormat format,
                                          std::shared_ptr<const RandomAccess> file,
                                          const std::string& name, int64_t max_memory_bytes);
 inline constexpr char kOpenTable[] = "weft_open_table_1";
+
+// What it exports, too: calls `use` with each row as a JSON object with all columns, lists and
+// structures among them. For small tables: of Parquet all is in memory. Throws as RowSource::next.
+using ReadJsonLines = void(TableFormat format, std::shared_ptr<const RandomAccess> file,
+                           const std::string& name, int64_t max_memory_bytes,
+                           const std::function<void(const std::string& line)>& use);
+inline constexpr char kReadJsonLines[] = "weft_read_json_lines_1";
 
 }  // namespace weft

@@ -76,11 +76,18 @@ std::shared_ptr<const RandomAccess> open_random_access(const std::string& path) 
   return std::make_shared<FileAccess>(path);
 }
 
+void read_json_rows(const std::string& path, TableFormat format,
+                    const std::function<void(const std::string& line)>& use) {
+  constexpr int64_t kMaxMemoryBytes = int64_t{1} << 30;
+  load_columnar_plugin(path, what_is(format))
+      .read_json_lines(format, open_random_access(path), path, kMaxMemoryBytes, use);
+}
+
 TableFile::TableFile(std::string name, TableFormat format, OpenBytes open_bytes)
     : name_(std::move(name)), format_(format), open_bytes_(std::move(open_bytes)) {}
 
 std::shared_ptr<const Table> TableFile::open(int64_t max_memory_bytes) const {
-  OpenTable& open_table = load_columnar_plugin(name_, what_is(format_));
+  OpenTable& open_table = *load_columnar_plugin(name_, what_is(format_)).open_table;
   const std::lock_guard lock(mutex_);
   std::shared_ptr<const Table> table = table_.lock();
   if (!table) {

@@ -19,6 +19,11 @@ std::optional<TableFormat> table_format(std::string_view first_bytes);
 // The same for a file. Throws std::system_error if it cannot be read.
 std::optional<TableFormat> table_format_of_file(const std::string& path);
 
+// Calls `use` with each row of a local file of this format as a JSON object. Throws UsageError where
+// the plug-in is missing; as ReadJsonLines.
+void read_json_rows(const std::string& path, TableFormat format,
+                    const std::function<void(const std::string& line)>& use);
+
 // Opens a local file. Reading throws std::system_error, and std::runtime_error where the file has
 // become shorter.
 std::shared_ptr<const RandomAccess> open_random_access(const std::string& path);

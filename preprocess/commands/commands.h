@@ -20,5 +20,6 @@ std::unique_ptr<Command> make_index_command();
 std::unique_ptr<Command> make_train_vocab_command();
 std::unique_ptr<Command> make_encode_command();
 std::unique_ptr<Command> make_decode_command();
+std::unique_ptr<Command> make_tasks_command();
 
 }  // namespace weft

@@ -17,6 +17,7 @@
 #include "indexed_dataset/base/storage/sha256.h"
 #include "indexed_dataset/base/terminal/progress_line.h"
 #include "indexed_dataset/base/terminal/terminal_text.h"
+#include "preprocess/benchmarks/benchmarks.h"
 #include "preprocess/commands/commands.h"
 #include "preprocess/commands/store_options.h"
 #include "preprocess/stores/find_store.h"
@@ -46,6 +47,10 @@ class DownloadCommand final : public Command {
                   "(s3://BUCKET/KEY, s3://BUCKET/FOLDER/, gs:// likewise); a file that is "
                   "there already is left alone. HF_TOKEN (environment), or the token of hf auth "
                   "login, goes to Hugging Face's own addresses only");
+    options.texts("--benchmark", benchmarks_,
+                  "instead of URLs: " + benchmark_names() +
+                      ", from the hub at known commits, as NAME.parquet or NAME.jsonl, for "
+                      "weft-data tasks");
     options.text(
         "--output", output_,
         "the file to write, for one URL of one file; default: the URL's last component; of a "
@@ -72,14 +77,19 @@ class DownloadCommand final : public Command {
   }
 
   void validate(OptionSet& options) const override {
-    if (urls_.empty()) options.problem("give the URL to download");
+    if (urls_.empty() == benchmarks_.empty())
+      options.problem("give the URL to download, or --benchmark");
+    for (const std::string& name : benchmarks_) {
+      if (find_benchmark(name) == nullptr)
+        options.problem(fmt::format("--benchmark {}: it is none of {}", name, benchmark_names()));
+    }
     validate_store_options(options, fetch_.http.s3);
     std::vector<std::string> addresses = urls_;
     addresses.insert(addresses.end(), mirrors_.begin(), mirrors_.end());
     if (looks_like_url(sha256sums_)) addresses.push_back(sha256sums_);
     for (const std::string& url : addresses)
       options.check([&] { check_remote_address(url, fetch_.http); });
-    if (urls_.size() > 1) {
+    if (urls_.size() + 2 * benchmarks_.size() > 1) {
       for (const char* name : {"--output", "--mirror", "--sha256"}) {
         if (options.given(name)) options.problem(std::string(name) + " is for one URL");
       }
@@ -184,6 +194,12 @@ class DownloadCommand final : public Command {
   // All files to fetch, with their checksums.
   std::vector<Item> find_items() {
     std::vector<Item> items;
+    for (const std::string& name : benchmarks_) {
+      const Benchmark& benchmark = *find_benchmark(name);
+      const std::string extension = std::filesystem::path(benchmark.address).extension();
+      items.push_back({benchmark.address, benchmark.sha256,
+                       std::filesystem::path(folder_) / (name + extension)});
+    }
     std::map<const RemoteStore*, std::unique_ptr<RemoteLister>> listers;
     for (const std::string& url : urls_) {
       const RemoteStore* store = find_store(url);
@@ -297,7 +313,7 @@ class DownloadCommand final : public Command {
 
   using Clock = std::chrono::steady_clock;
 
-  std::vector<std::string> urls_, mirrors_;
+  std::vector<std::string> urls_, benchmarks_, mirrors_;
   std::string output_, folder_ = ".", sha256_, sha256sums_;
   FetchOptions fetch_;
   bool overwrite_ = false;

@@ -31,7 +31,8 @@ int main(int argc, char** argv) {
   for (const auto make_command :
        {make_download_command, make_preprocess_command, make_info_command, make_verify_command,
         make_repair_command, make_report_command, make_merge_command, make_index_command,
-        make_train_vocab_command, make_encode_command, make_decode_command, make_analyze_command}) {
+        make_train_vocab_command, make_encode_command, make_decode_command, make_analyze_command,
+        make_tasks_command}) {
     commands.push_back(make_command());
   }
   for (auto& command : make_inspect_commands()) commands.push_back(std::move(command));

@@ -121,7 +121,7 @@ def check_tasks(name, model, folder):
         worst = max([worst] + [abs(ours - theirs) for ours, (theirs, _) in zip(line["log_likelihoods"], scores, strict=True)])
         assert line["is_greedy"] == [greedy for _, greedy in scores], (name, example)
         likelihoods = [score for score, _ in scores]
-        per_character = [score / len(ending.lstrip(" ")) for score, ending in zip(likelihoods, example["endings"])]
+        per_character = [score / len(ending.removeprefix(" ")) for score, ending in zip(likelihoods, example["endings"])]
         correct.append(float(max(range(len(scores)), key=likelihoods.__getitem__) == example["label"]))
         normalised.append(float(max(range(len(scores)), key=per_character.__getitem__) == example["label"]))
     print(name, f"largest difference of a log-likelihood: {worst:.1e}")

@@ -58,9 +58,9 @@ std::vector<int32_t> beginning_of(const std::string& text, const Vocabulary& voc
   return ids;
 }
 
-// Characters as Python counts them. A space before the ending only separates it from the context.
+// Characters as Python counts them. One space before the ending only separates it from the context.
 double num_characters(const std::string& ending) {
-  const size_t first = std::min(ending.find_first_not_of(' '), ending.size());
+  const size_t first = ending.starts_with(' ') ? 1 : 0;
   return static_cast<double>(
       std::count_if(ending.begin() + static_cast<std::ptrdiff_t>(first), ending.end(),
                     [](char byte) { return (static_cast<unsigned char>(byte) & 0xc0) != 0x80; }));

@@ -1,4 +1,4 @@
-// The function that weft_columnar.so exports.
+// The functions that weft_columnar.so exports.
 #include <stdexcept>
 #include <utility>
 
@@ -17,4 +17,12 @@ extern "C" __attribute__((visibility("default"))) std::unique_ptr<weft::Table> w
       return weft::open_arrow_stream(std::move(file), name);
   }
   throw std::logic_error("weft_open_table_1: no such format");
+}
+
+// Its type is ReadJsonLines, its name kReadJsonLines.
+extern "C" __attribute__((visibility("default"))) void weft_read_json_lines_1(
+    weft::TableFormat format, std::shared_ptr<const weft::RandomAccess> file,
+    const std::string& name, int64_t max_memory_bytes,
+    const std::function<void(const std::string& line)>& use) {
+  weft::read_json_lines(format, std::move(file), name, max_memory_bytes, use);
 }

@@ -15,4 +15,8 @@ std::unique_ptr<Table> open_arrow_file(std::shared_ptr<const RandomAccess> file,
 std::unique_ptr<Table> open_arrow_stream(std::shared_ptr<const RandomAccess> file,
                                          const std::string& name);
 
+void read_json_lines(TableFormat format, std::shared_ptr<const RandomAccess> bytes,
+                     const std::string& name, int64_t max_memory_bytes,
+                     const std::function<void(const std::string& line)>& use);
+
 }  // namespace weft

@@ -87,6 +87,15 @@ for delay in 0.15 0.4 0.8; do
   same whole killed text sources
 done
 
+echo "benchmarks are the same as tables"
+for name in hellaswag arc_easy piqa winogrande mmlu; do
+  for file in $name.parquet $name.file.arrow $name.stream.arrow; do
+    expect 0 "$name.jsonl: " "$data" tasks "$file" --benchmark $name
+    cmp "$WEFT_SOURCE_DIR/tests/golden/lm_eval/$name.jsonl" $name.jsonl || fail "$file makes other examples than lm_eval"
+  done
+done
+expect 3 'values.parquet: row 0: ' "$data" tasks values.parquet --benchmark piqa
+
 echo "the program itself is linked with neither of the libraries; without the plug-in a message says how to get it"
 ! ldd "$data" | grep -E 'libarrow|libparquet' || fail "weft-data is linked with Arrow"
 mkdir -p alone/bin && cp "$data" alone/bin/

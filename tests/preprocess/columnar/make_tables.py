@@ -1,5 +1,7 @@
 """Writes the same rows as JSON lines (NAME.jsonl) and as tables (NAME.*.parquet, NAME.*.arrow) into the current folder."""
+import datetime
 import json
+import os
 import random
 
 import pyarrow as pa
@@ -72,6 +74,15 @@ write_ipc("holes.file.arrow", table, batch=333)
 write_ipc("holes.stream.arrow", table, True, "zstd", 100)
 
 pq.write_table(pa.table({"text": [["a", "b"]], "n": [1]}), "list.parquet")
+# Benchmarks, whose columns are lists, structures and numbers; and all kinds of values.
+golden = os.path.join(os.environ["WEFT_SOURCE_DIR"], "tests", "golden", "lm_eval")
+for name in ["hellaswag", "arc_easy", "piqa", "winogrande", "mmlu"]:
+    with open(f"{golden}/{name}.rows.jsonl") as lines:
+        table = pa.Table.from_pylist([json.loads(line) for line in lines])
+    pq.write_table(table, f"{name}.parquet", row_group_size=2)
+    write_ipc(f"{name}.file.arrow", table, batch=1)
+    write_ipc(f"{name}.stream.arrow", table, True)
+pq.write_table(pa.table({"goal": [None], "sol1": [1.5], "sol2": [True], "label": [datetime.datetime(2026, 1, 1)]}), "values.parquet")
 pq.write_table(pa.table({"text": [b"good", b"\xff\xfe bad", b"x" * 5000]}), "bytes.parquet")
 # Three tasks, of which the first two have two groups; pages of 4 MB.
 blocks = ["".join(random.choices("abcdefgh ", k=500)) for _ in range(200)]

@@ -151,6 +151,10 @@ TEST_F(Tasks, TheLongerEndingWinsByCharactersNotBySum) {
   EXPECT_TRUE(result.is_correct_normalised);  // -3 / 2 < -4 / 6
   const ExampleResult other = judge(task, example, {{-3.0, false}, {-9.5, false}});
   EXPECT_FALSE(other.is_correct_normalised);  // -3 / 2 > -9.5 / 6, and -3 / 3 for bytes
+  // A second space is the ending's own.
+  const TaskExample spaced{.choices = {{"c", "  b"}, {"c", " bc"}}, .label = 1};
+  EXPECT_TRUE(judge(task, spaced, {{-2.0, false}, {-1.5, false}}).is_correct_normalised);
+  EXPECT_FALSE(judge(task, spaced, {{-2.0, false}, {-2.5, false}}).is_correct_normalised);
 }
 
 TEST_F(Tasks, SummariesHaveTheStandardErrorOfTheMean) {

@@ -1,0 +1,19 @@
+// What Python's str and re do with the texts of benchmarks.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace weft {
+
+// str.strip()
+std::string_view stripped(std::string_view text);
+
+// str.capitalize(): the first letter large, all others small. Throws std::runtime_error for a letter
+// beyond ASCII that would change: no text that is capitalized has one.
+std::string capitalized(const std::string& text);
+
+// preprocess() of lm_eval/tasks/hellaswag/utils.py: without the marks of WikiHow in brackets.
+std::string without_wikihow_marks(const std::string& text);
+
+}  // namespace weft
