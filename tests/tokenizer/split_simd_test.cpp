@@ -83,6 +83,10 @@ const std::vector<std::vector<std::string>> kAlphabets = {
     {"\u0E01", "\u0E31", "\u0430", "\u0416", "\u00D7", "\u0663", "\u4DC0", "\u9FFF", "\uAC00", " "},
     {"\xE0\x9F\x80", "\xE0\xA0\x80", "\xED\x9F\xBF", "\xED\xA0\x80", "\xC1\x80", "\xC2\x80",
      "\xDF\xBF", "\xEF\xBF\xBF", "\xF0\x8F\xBF\xBF", "\xF4\x90\x80\x80", "\xF5", "a"},
+    {"\u00BD", "\u00B2", "\u0663", "\xBD", "\xB2", "\xC2", "1", "22", "333", "4444", "\u4E3D",
+     "\uFF0C", "\u2E5D", " ", "a", "-", "\U0001F4BC"},
+    {"!", "a", "B", "\u00E9", "\u0301", "\x01", "\uE000", "\U000F0000", "\u30FB", "\u3042",
+     "\u3097", " ", "\n", "1", "+", "\u2014", "\u3000"},
     {std::string(1, '\0'), "\x1C", "\x7F", "\x80", "\v", "\r", " ", "'s", "\u1680", "9"},
     {"word", " the", " of", ", ", "'s", "\n\n", "    ", "--------", "aaaaaaaaaaaaaaaa"}};
 

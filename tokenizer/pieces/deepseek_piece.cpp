@@ -6,25 +6,19 @@
 namespace weft {
 namespace {
 
-constexpr ClassSet kWords = kLetters | kMarks;
-
-bool is_han_or_kana(uint32_t code_point) {
-  return (code_point >= 0x4E00 && code_point <= 0x9FA5) ||
-         (code_point >= 0x3040 && code_point <= 0x30FF);
-}
+bool is_han(PatternChar c) { return (c.classes & kDeepSeekHan) != 0; }
 
 bool is_ascii_letter(uint8_t byte) { return (byte | 0x20) >= 'a' && (byte | 0x20) <= 'z'; }
 
 // What the third Split sees as the end of its text.
 class ThirdSplit {
  public:
-  ThirdSplit(const PatternText& text, PatternChar first)
-      : text_(text), is_han_or_kana_(is_han_or_kana(first.code_point)) {}
+  ThirdSplit(const PatternText& text, PatternChar first) : text_(text), is_han_(is_han(first)) {}
 
   bool is_end(const uint8_t* p) const {
     if (p == text_.end) return true;
     const PatternChar c = text_.at(p);
-    return (c.classes & kNumbers) != 0 || is_han_or_kana(c.code_point) != is_han_or_kana_;
+    return (c.classes & kNumbers) != 0 || is_han(c) != is_han_;
   }
   // The classes of the character at `p`, or none.
   ClassSet classes_at(const uint8_t* p) const { return is_end(p) ? 0 : text_.at(p).classes; }
@@ -37,34 +31,35 @@ class ThirdSplit {
  private:
   // True if the third pattern matches at `p`, where a control character or the like stands.
   bool is_prefix(const uint8_t* p) const {
-    return (classes_at(p + text_.at(p).num_bytes) & kWords) != 0;
+    return (classes_at(p + text_.at(p).num_bytes) & kDeepSeekWords) != 0;
   }
 
   const PatternText& text_;
-  bool is_han_or_kana_;
+  bool is_han_;
 };
 
 const uint8_t* ThirdSplit::piece_end(const uint8_t* p) const {
   const PatternChar first = text_.at(p);
   const uint8_t* next = p + first.num_bytes;
-  if (first.classes & kWords) return run_end(next, kWords);
-  if (first.classes & kPunctuationOrSymbols) {
+  if (first.classes & kDeepSeekWords) return run_end(next, kDeepSeekWords);
+  if (first.classes & kDeepSeekOthers) {
     if (*p < 0x80 && next < text_.end && is_ascii_letter(*next)) {
       while (next < text_.end && is_ascii_letter(*next)) ++next;
       return next;
     }
   } else if (!is_newline(*p) && is_prefix(p)) {
-    return run_end(next, kWords);
+    return run_end(next, kDeepSeekWords);
   }
   const uint8_t* const others = *p == ' ' ? next : p;
-  if (classes_at(others) & kPunctuationOrSymbols) {
-    p = run_end(others, kPunctuationOrSymbols);
+  if (classes_at(others) & kDeepSeekOthers) {
+    p = run_end(others, kDeepSeekOthers);
     while (!is_end(p) && is_newline(*p)) ++p;
     return p;
   }
   if (first.classes & kWhiteSpace)
     return lines_end<false>(text_, p, [this](const uint8_t* q) { return is_end(q); });
-  while (!is_end(next) && text_.at(next).classes == 0 && !is_prefix(next))
+  constexpr ClassSet kMatched = kDeepSeekWords | kDeepSeekOthers | kWhiteSpace;
+  while (!is_end(next) && (text_.at(next).classes & kMatched) == 0 && !is_prefix(next))
     next += text_.at(next).num_bytes;
   return next;
 }

@@ -15,6 +15,13 @@
 
 namespace weft {
 
+// The groups of CharClasses::Version::kDeepSeek, which the classes must have: words are letters and
+// marks, others punctuation and symbols; the second range of Splits is Han and kana.
+inline constexpr ClassSet kDeepSeekWords = kLetters;
+inline constexpr ClassSet kDeepSeekOthers = kPunctuationOrSymbols;
+inline constexpr ClassSet kDeepSeekHan =
+    set_of(CharClass::kCaseless) | set_of(CharClass::kSymbol) | kMarks;
+
 // PieceEnd.
 const uint8_t* deepseek_piece_end(const PatternText& text, const uint8_t* p);
 

@@ -1,6 +1,7 @@
 #include "tokenizer/pieces/gpt2_piece.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "tokenizer/pieces/contraction.h"
 #include "tokenizer/pieces/white_space.h"
@@ -37,8 +38,8 @@ const uint8_t* gpt2_piece_end_before(const PatternText& text, const uint8_t* p, 
 bool is_digit(uint8_t byte) { return byte >= '0' && byte <= '9'; }
 
 bool is_number_in_printable_alphabet(uint8_t byte) {
-  return is_digit(byte) || byte == 0xB2 || byte == 0xB3 || byte == 0xB9 ||
-         (byte >= 0xBC && byte <= 0xBE);
+  return is_digit(byte) || std::find(std::begin(kFalconNumbers), std::end(kFalconNumbers), byte) !=
+                               std::end(kFalconNumbers);
 }
 
 // Digits and Split on the bytes of a piece; returns the end of the first part.
@@ -52,15 +53,6 @@ const uint8_t* first_part_end(const uint8_t* p, const uint8_t* end) {
   };
   if (three_digits(p)) return p + 3;
   while (p < run && !three_digits(p)) ++p;
-  return p;
-}
-
-// Returns the start of the character that `p` lies in.
-const uint8_t* char_begin(const PatternText& text, const uint8_t* p) {
-  for (const uint8_t* lead = p; is_continuation(*p) && lead > text.begin && p - lead < 3;) {
-    --lead;
-    if (*lead >= 0xC0) return lead + text.at(lead).num_bytes > p ? lead : p;
-  }
   return p;
 }
 
@@ -80,7 +72,7 @@ const uint8_t* starcoder_piece_end(const PatternText& text, const uint8_t* p) {
 // it is cut from may be long.
 const uint8_t* falcon_piece_end(const PatternText& text, const uint8_t* p) {
   constexpr ClassSet kPunctuation = set_of(CharClass::kPunctuation);
-  const uint8_t* const begin = char_begin(text, p);
+  const uint8_t* const begin = text.char_begin(p);
   for (ptrdiff_t num_seen = 64;; num_seen *= 2) {
     const PatternText seen = {text.classes, text.begin, std::min(text.end - p, num_seen) + p};
     const PatternChar first = seen.at(begin);

@@ -20,8 +20,9 @@ const uint8_t* starcoder_piece_end(const PatternText& text, const uint8_t* p);
 
 // Punctuation(Contiguous), then GPT-2's pattern, then Digits(individual_digits=false) and
 // Split([0-9][0-9][0-9]) on the bytes: Hugging Face runs these two on the printable alphabet, in
-// which the bytes B2 B3 B9 BC BD BE are written as superscripts and fractions, so that they are
+// which the bytes kFalconNumbers are written as superscripts and fractions, so that they are
 // numbers and characters are cut there. The classes must have kPunctuationOf8.
 const uint8_t* falcon_piece_end(const PatternText& text, const uint8_t* p);
+inline constexpr uint8_t kFalconNumbers[] = {0xB2, 0xB3, 0xB9, 0xBC, 0xBD, 0xBE};
 
 }  // namespace weft

@@ -28,6 +28,15 @@ struct PatternText {
     return {set_of(classes.class_of(c.value)), c.num_bytes, c.value};
   }
 
+  // Returns the start of the character that `p` lies in.
+  const uint8_t* char_begin(const uint8_t* p) const {
+    for (const uint8_t* lead = p; is_continuation(*p) && lead > begin && p - lead < 3;) {
+      --lead;
+      if (*lead >= 0xC0) return lead + at(lead).num_bytes > p ? lead : p;
+    }
+    return p;
+  }
+
   // Returns the end of the run of characters of `wanted` classes that goes on at `p`; `p` if there
   // is none.
   const uint8_t* run_end(const uint8_t* p, ClassSet wanted) const {

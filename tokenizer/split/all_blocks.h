@@ -5,6 +5,7 @@
 
 #include "tokenizer/pieces/split_kind.h"
 #include "tokenizer/split/bloom_blocks.h"
+#include "tokenizer/split/deepseek_blocks.h"
 #include "tokenizer/split/gpt2_blocks.h"
 #include "tokenizer/split/llama3_blocks.h"
 #include "tokenizer/split/o200k_blocks.h"
@@ -12,12 +13,15 @@
 namespace weft {
 namespace {
 
-// `Instructions` has kHasPunctuation: its masks of punctuation and symbols hold ASCII, too.
 template <typename Instructions>
 SplitBatch split_batch_of(SplitKind kind) {
   switch (kind) {
     case SplitKind::kGpt2:
-      return split_blocks<Instructions, Gpt2Blocks>;
+      return split_blocks<Instructions, Gpt2Blocks<SplitKind::kGpt2>>;
+    case SplitKind::kStarCoder:
+      return split_blocks<Instructions, Gpt2Blocks<SplitKind::kStarCoder>>;
+    case SplitKind::kFalcon:
+      return split_blocks<Instructions, Gpt2Blocks<SplitKind::kFalcon>>;
     case SplitKind::kLlama3:
       return split_blocks<Instructions, Llama3Blocks<kLlama3Rules>>;
     case SplitKind::kQwen2:
@@ -33,10 +37,9 @@ SplitBatch split_batch_of(SplitKind kind) {
     case SplitKind::kTekken:
       return split_blocks<Instructions, O200kBlocks<kTekkenRules>>;
     case SplitKind::kBloom:
-      if constexpr (Instructions::kHasPunctuation) return split_blocks<Instructions, BloomBlocks>;
-      break;
-    default:
-      break;
+      return split_blocks<Instructions, BloomBlocks>;
+    case SplitKind::kDeepSeekV3:
+      return split_blocks<Instructions, DeepSeekBlocks>;
   }
   return nullptr;
 }

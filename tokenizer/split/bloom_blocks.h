@@ -11,9 +11,8 @@
 namespace weft {
 namespace {
 
-struct BloomBlocks {
+struct BloomBlocks : BlockPattern {
   static constexpr PieceEnd kPieceEnd = bloom_piece_end;
-  static constexpr bool kAnyCase = false;
   static constexpr bool kAsksForPunctuation = true;
 
   template <typename Instructions, bool is_last, typename Masks>

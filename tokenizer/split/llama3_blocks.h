@@ -13,10 +13,9 @@ namespace weft {
 namespace {
 
 template <Llama3Rules rules>
-struct Llama3Blocks {
+struct Llama3Blocks : BlockPattern {
   static constexpr PieceEnd kPieceEnd = llama3_piece_end<rules>;
   static constexpr bool kAnyCase = true;
-  static constexpr bool kAsksForPunctuation = false;
 
   template <typename Instructions, bool is_last, typename Masks>
   [[gnu::always_inline]] static inline uint64_t starts(const uint8_t* block, const Masks& masks,

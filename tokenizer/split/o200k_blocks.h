@@ -12,10 +12,9 @@ namespace weft {
 namespace {
 
 template <O200kRules rules>
-struct O200kBlocks {
+struct O200kBlocks : BlockPattern {
   static constexpr PieceEnd kPieceEnd = o200k_piece_end<rules>;
   static constexpr bool kAnyCase = true;
-  static constexpr bool kAsksForPunctuation = false;
 
   template <typename Instructions, bool is_last, typename Masks>
   [[gnu::always_inline]] static inline uint64_t starts(const uint8_t* block, const Masks& masks,

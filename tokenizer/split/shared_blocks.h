@@ -17,12 +17,11 @@ namespace {
 // Bits that have another behind them; what follows the block counts as one.
 inline uint64_t followed_by(uint64_t bits) { return bits >> 1 | uint64_t{1} << 63; }
 
-// Marks the first bytes of the characters that end where `ends` has a bit. No white space has more
-// than 3 bytes.
+// Marks the first bytes of the characters that end where `ends` has a bit.
 inline uint64_t first_bytes(uint64_t ends, uint64_t inner) {
   if (inner == 0) return ends;
   uint64_t firsts = ends & ~inner;
-  for (int i = 0; i < 2; ++i) {
+  for (int i = 0; i < 3; ++i) {
     ends = (ends & inner) >> 1;
     firsts |= ends & ~inner;
   }
@@ -105,14 +104,15 @@ inline uint64_t starts_behind_lines(uint64_t white, uint64_t newlines) {
 }
 
 // All starts in white space by the alternatives of lines_end (white_space.h), where `taken` is what
-// belongs to a piece before it.
+// belongs to a piece before it. The text of the pattern ends before `stops`.
 template <bool runs_end_in_block>
 [[gnu::always_inline]] inline uint64_t line_starts(uint64_t white, uint64_t newlines,
-                                                   uint64_t taken, uint64_t inner) {
+                                                   uint64_t taken, uint64_t inner,
+                                                   uint64_t stops = 0) {
   white &= ~taken;
   newlines &= ~taken;
   return (white & ~(white << 1)) | starts_behind_lines<runs_end_in_block>(white, newlines) |
-         first_bytes(white & ~followed_by(white) & ~newlines, inner);
+         first_bytes(white & ~followed_by(white | stops) & ~newlines, inner);
 }
 
 }  // namespace

@@ -26,16 +26,28 @@ __m256i in_range(__m256i bytes, int first, int size) {
 }
 
 struct Avx2 {
-  static constexpr bool kHasPunctuation = false;  // its masks hold ASCII, too
-
-  // The classes of ASCII bytes are the same for all patterns. (In a template GCC would not compile
-  // the lambdas for AVX2.)
-  [[gnu::always_inline]] static inline BlockMasks classify_ascii(const uint8_t* block) {
+  // The classes of ASCII bytes are the same for all patterns but for punctuation and symbols. (In a
+  // template GCC would not compile the lambdas for AVX2.)
+  [[gnu::always_inline]] static inline BlockMasks classify_ascii(const SplitTables& tables,
+                                                                 const uint8_t* block) {
     const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(block));
     const __m256i high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(block + 32));
     const auto bytes_that = [&](auto are) { return mask_of(are(low)) | mask_of(are(high)) << 32; };
     const auto equal_to = [&](char c) {
       return bytes_that([c](__m256i bytes) { return _mm256_cmpeq_epi8(bytes, vector_of(c)); });
+    };
+    const __m256i bits_of_high =
+        _mm256_setr_epi8(1, 2, 4, 8, 16, 32, 64, -128, 1, 2, 4, 8, 16, 32, 64, -128, 1, 2, 4, 8, 16,
+                         32, 64, -128, 1, 2, 4, 8, 16, 32, 64, -128);
+    const auto in_set = [&](const AsciiSet& set) {
+      const __m256i rows = _mm256_broadcastsi128_si256(
+          _mm_load_si128(reinterpret_cast<const __m128i*>(set.rows.data())));
+      return bytes_that([&](__m256i bytes) {
+        const __m256i high_half = _mm256_and_si256(_mm256_srli_epi16(bytes, 4), vector_of(15));
+        const __m256i bit = _mm256_shuffle_epi8(bits_of_high, high_half);
+        const __m256i row = _mm256_shuffle_epi8(rows, bytes);  // 0 for bytes above ASCII
+        return _mm256_cmpeq_epi8(_mm256_and_si256(row, bit), bit);
+      });
     };
     BlockMasks masks;
     masks.letters = bytes_that(
@@ -48,13 +60,17 @@ struct Avx2 {
     masks.apostrophes = equal_to('\'');
     masks.newlines = equal_to('\n') | equal_to('\r');
     masks.slashes = equal_to('/');
+    masks.punctuation = in_set(tables.ascii_punctuation);
+    masks.symbols = in_set(tables.ascii_symbols);
     masks.non_ascii = bytes_that([&](__m256i bytes) { return bytes; });
+    for (const uint8_t byte : kFalconNumbers)
+      masks.falcon_numbers |= equal_to(static_cast<char>(byte));
     return masks;
   }
   template <typename Pattern>
-  [[gnu::always_inline]] static inline BlockMasks classify(const SplitTables&,
+  [[gnu::always_inline]] static inline BlockMasks classify(const SplitTables& tables,
                                                            const uint8_t* block) {
-    return classify_ascii(block);
+    return classify_ascii(tables, block);
   }
 
   template <typename Pattern>

@@ -93,8 +93,6 @@ __m512i class_bits_of(const CharClasses& classes, __m256i sixteen_code_points) {
 }
 
 struct Avx512 {
-  static constexpr bool kHasPunctuation = true;  // its masks hold ASCII, too
-
   template <typename Pattern>
   [[gnu::always_inline]] static inline Masks classify(const SplitTables& tables,
                                                       const uint8_t* block) {
@@ -113,6 +111,8 @@ struct Avx512 {
     };
     const __m512i classes = looked_up(tables.classes.set_of_ascii);
     const __m512i named = looked_up(named_bytes.of_byte);
+    uint64_t falcon_numbers = 0;
+    for (const uint8_t byte : kFalconNumbers) falcon_numbers |= bytes_equal(bytes, byte);
     return {{.letters = bytes_with(classes, kLetters),
              .upper = bytes_with(classes, set_of(CharClass::kUpper)),
              .caseless = 0,
@@ -125,7 +125,8 @@ struct Avx512 {
              .apostrophes = bytes_with(named, kApostrophe),
              .newlines = bytes_with(named, kNewline),
              .slashes = bytes_with(named, kSlash),
-             .non_ascii = non_ascii},
+             .non_ascii = non_ascii,
+             .falcon_numbers = falcon_numbers},
             bytes_with(named, kSTMD),
             bytes_with(named, kRV),
             bytes_with(named, kE),

@@ -29,6 +29,7 @@ struct BlockMasks {
   // U+0020, U+0027, U+000A and U+000D, U+002F
   uint64_t spaces = 0, apostrophes = 0, newlines = 0, slashes = 0;
   uint64_t non_ascii = 0;
+  uint64_t falcon_numbers = 0;  // the bytes kFalconNumbers
 };
 
 // Puts the class of each character above ASCII on all its bytes; bytes in `inner` are not the first
@@ -73,28 +74,29 @@ template <typename Instructions, typename Pattern, bool is_last>
   return Pattern::template starts<Instructions, is_last>(block, masks, inner);
 }
 
-// Splits the last, partial block of a text, which is filled with tabs.
+// Splits the last, partial block of a text, which is filled with tabs. A piece starts at `p`, in
+// the first character of the block.
 template <typename Instructions, typename Pattern>
-size_t split_last_block(const SplitTables& tables, const uint8_t* p, const uint8_t* end,
-                        size_t position, size_t* ends) {
-  const auto num_bytes = static_cast<size_t>(end - p);
+size_t split_last_block(const SplitTables& tables, const PatternText& text,
+                        const uint8_t* text_block, const uint8_t* p, size_t* ends) {
+  const auto num_bytes = static_cast<size_t>(text.end - text_block);
   alignas(kBlockBytes) uint8_t block[kBlockBytes];
   std::memset(block, '\t', sizeof(block));
-  std::memcpy(block, p, num_bytes);
-  const uint64_t starts = piece_starts<Instructions, Pattern, true>(tables, block, p, end);
+  std::memcpy(block, text_block, num_bytes);
+  const uint64_t starts =
+      piece_starts<Instructions, Pattern, true>(tables, block, text_block, text.end);
+  size_t num_pieces = 0;
   if ((starts & 1) == 0) {
-    const PatternText text = {tables.classes, p - position, end};
-    size_t num_pieces = 0;
-    while (p < end) {
+    while (p < text.end) {
       p = Pattern::kPieceEnd(text, p);
       ends[num_pieces++] = static_cast<size_t>(p - text.begin);
     }
     return num_pieces;
   }
-  const uint64_t inside = (uint64_t{1} << num_bytes) - 1;
-  const size_t num_pieces =
-      Instructions::write_positions(starts & inside & ~uint64_t{1}, position, ends);
-  ends[num_pieces] = position + num_bytes;
+  const uint64_t behind_p = ((uint64_t{1} << num_bytes) - 1) & ~uint64_t{1} << (p - text_block);
+  num_pieces = Instructions::write_positions(starts & behind_p,
+                                             static_cast<size_t>(text_block - text.begin), ends);
+  ends[num_pieces] = static_cast<size_t>(text.end - text.begin);
   return num_pieces + 1;
 }
 
@@ -110,40 +112,45 @@ size_t split_last_block(const SplitTables& tables, const uint8_t* p, const uint8
 //   // places.
 //   static size_t write_positions(uint64_t bits, size_t position, size_t* out);
 //
-// `Pattern` has these:
+// `Pattern` has these, and what BlockPattern has:
 //   // The piece that starts at a place.
 //   static constexpr PieceEnd kPieceEnd;
-//   // True if contractions may be in capitals.
-//   static constexpr bool kAnyCase;
-//   // True if the masks of punctuation and symbols are asked for.
-//   static constexpr bool kAsksForPunctuation;
-//   // Finds the piece starts in a block whose first byte is one. Starts that depend on what
+//   // Finds the piece starts in a block whose first character begins one, or goes on in one
+//   // (kCutsCharacters). Starts that depend on what
 //   // follows the block are left out. Without bit 0 the result is all that masks can tell, up to
 //   // some place in the block. `is_last`: tabs follow the text, which count as its end.
 //   template <typename Instructions, bool is_last, typename Masks>
 //   static uint64_t starts(const uint8_t* block, const Masks& masks, uint64_t inner);
+struct BlockPattern {
+  static constexpr bool kAnyCase = false;             // contractions may be in capitals
+  static constexpr bool kAsksForPunctuation = false;  // for its mask, or that of symbols
+  static constexpr bool kCutsCharacters = false;      // pieces may start inside of characters
+};
+
 template <typename Instructions, typename Pattern>
 size_t split_blocks(const SplitTables& tables, std::string_view text, size_t begin, size_t* ends,
                     size_t max_pieces) {
   const auto* const data = reinterpret_cast<const uint8_t*>(text.data());
-  const uint8_t* const end = data + text.size();
+  const PatternText pattern_text = {tables.classes, data, data + text.size()};
+  const uint8_t* const end = pattern_text.end;
   const uint8_t* p = data + begin;
   size_t num_pieces = 0;
   while (num_pieces + kBlockBytes <= max_pieces && p < end) {
-    const auto position = static_cast<size_t>(p - data);
-    if (static_cast<size_t>(end - p) < kBlockBytes) {
-      return num_pieces +
-             split_last_block<Instructions, Pattern>(tables, p, end, position, ends + num_pieces);
+    const uint8_t* const block = Pattern::kCutsCharacters ? pattern_text.char_begin(p) : p;
+    if (static_cast<size_t>(end - block) < kBlockBytes) {
+      return num_pieces + split_last_block<Instructions, Pattern>(tables, pattern_text, block, p,
+                                                                  ends + num_pieces);
     }
-    const uint64_t starts =
-        piece_starts<Instructions, Pattern, false>(tables, p, p, end) & ~uint64_t{1};
+    const uint64_t starts = piece_starts<Instructions, Pattern, false>(tables, block, block, end) &
+                            ~uint64_t{1} << (p - block);
     if (starts == 0) {  // a piece longer than a block, or nearly
-      p = Pattern::kPieceEnd({tables.classes, data, end}, p);
+      p = Pattern::kPieceEnd(pattern_text, p);
       ends[num_pieces++] = static_cast<size_t>(p - data);
       continue;
     }
-    num_pieces += Instructions::write_positions(starts, position, ends + num_pieces);
-    p += 63 - std::countl_zero(starts);
+    num_pieces +=
+        Instructions::write_positions(starts, static_cast<size_t>(block - data), ends + num_pieces);
+    p = block + 63 - std::countl_zero(starts);
   }
   return num_pieces;
 }

@@ -11,8 +11,6 @@ namespace weft {
 namespace {
 
 struct Neon {
-  static constexpr bool kHasPunctuation = false;  // its masks hold ASCII, too
-
   static uint8x16_t is_letter(uint8x16_t bytes) {
     return bytes_in_range(vorrq_u8(bytes, vdupq_n_u8(0x20)), 'a', 26);
   }
@@ -29,8 +27,20 @@ struct Neon {
   static uint8x16_t is_slash(uint8x16_t bytes) { return bytes_equal(bytes, '/'); }
   static uint8x16_t is_non_ascii(uint8x16_t bytes) { return vcgeq_u8(bytes, vdupq_n_u8(0x80)); }
 
+  static uint8x16_t is_falcon_number(uint8x16_t bytes) {
+    uint8x16_t found = vdupq_n_u8(0);
+    for (const uint8_t byte : kFalconNumbers)
+      found = vorrq_u8(found, vceqq_u8(bytes, vdupq_n_u8(byte)));
+    return found;
+  }
+  static uint8x16_t is_in_set(const AsciiSet& set, uint8x16_t bytes) {
+    const uint8x16_t bits_of_high = {1, 2, 4, 8, 16, 32, 64, 128, 0, 0, 0, 0, 0, 0, 0, 0};
+    const uint8x16_t row = vqtbl1q_u8(vld1q_u8(set.rows.data()), vandq_u8(bytes, vdupq_n_u8(15)));
+    return vtstq_u8(row, vqtbl1q_u8(bits_of_high, vshrq_n_u8(bytes, 4)));
+  }
+
   template <typename Pattern>
-  [[gnu::always_inline]] static inline BlockMasks classify(const SplitTables&,
+  [[gnu::always_inline]] static inline BlockMasks classify(const SplitTables& tables,
                                                            const uint8_t* position) {
     const NeonBlock block = load_neon_block(position);
     BlockMasks masks;
@@ -43,6 +53,12 @@ struct Neon {
     masks.newlines = neon_mask(block, is_newline_byte);
     masks.slashes = neon_mask(block, is_slash);
     masks.non_ascii = neon_mask(block, is_non_ascii);
+    const auto in_set = [&](const AsciiSet& set) {
+      return neon_mask(block, [&](uint8x16_t bytes) { return is_in_set(set, bytes); });
+    };
+    masks.punctuation = in_set(tables.ascii_punctuation);
+    masks.symbols = in_set(tables.ascii_symbols);
+    masks.falcon_numbers = neon_mask(block, is_falcon_number);
     return masks;
   }
 

@@ -47,16 +47,17 @@ PatternParts parts_of(SplitKind kind) {
   const auto llama3 = [&](PieceEnd piece_end, const std::vector<ClassSet>& groups) {
     return PatternParts{piece_end, Version::k16, groups, kLetters | kNumbers, kAnyButWhiteSpace};
   };
-  const auto gpt2 = [&](PieceEnd piece_end, Version version) {
-    return PatternParts{piece_end, version, kCoarse, kAnyButWhiteSpace, kAnyButWhiteSpace};
+  const auto gpt2 = [](PieceEnd piece_end, Version version, const std::vector<ClassSet>& groups) {
+    return PatternParts{piece_end, version, groups, kAnyButWhiteSpace, kAnyButWhiteSpace};
   };
   switch (kind) {
     case SplitKind::kGpt2:
-      return gpt2(gpt2_piece_end, Version::k16);
+      return gpt2(gpt2_piece_end, Version::k16, kCoarse);
     case SplitKind::kStarCoder:
-      return gpt2(starcoder_piece_end, Version::kNumbersOf17);
+      return gpt2(starcoder_piece_end, Version::kNumbersOf17, kCoarse);
     case SplitKind::kFalcon:
-      return gpt2(falcon_piece_end, Version::kPunctuationOf8);
+      return gpt2(falcon_piece_end, Version::kPunctuationOf8,
+                  {kLetters, kNumbers, kWhiteSpace, kPunctuation});
     case SplitKind::kBloom:
       return {bloom_piece_end,
               Version::kStopsOfBloom,
@@ -78,7 +79,11 @@ PatternParts parts_of(SplitKind kind) {
     case SplitKind::kTekken:
       return llama3(o200k_piece_end<kTekkenRules>, kAll);
     case SplitKind::kDeepSeekV3:
-      return llama3(deepseek_piece_end, kAll);
+      return {deepseek_piece_end,
+              Version::kDeepSeek,
+              {kDeepSeekWords, kDeepSeekOthers, kDeepSeekHan, kNumbers, kWhiteSpace},
+              kLetters | kNumbers,
+              kAnyButWhiteSpace};
   }
   throw std::invalid_argument("make_split_pattern: no such kind");
 }
@@ -98,8 +103,7 @@ class KnownPattern final : public SplitPattern {
   KnownPattern(const PatternParts& parts, SplitBatch vector_splitter)
       : piece_end_(parts.piece_end),
         vector_splitter_(vector_splitter),
-        tables_{CharClasses::of(parts.classes),
-                classes_of_leads(CharClasses::of(parts.classes), parts.groups)},
+        tables_(CharClasses::of(parts.classes), parts.groups),
         before_white_space_(parts.before_white_space),
         before_blanks_(parts.before_blanks) {}
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 namespace weft {
+namespace {
 
 std::array<ClassSet, 64> classes_of_leads(const CharClasses& classes,
                                           std::span<const ClassSet> groups) {
@@ -22,5 +23,22 @@ std::array<ClassSet, 64> classes_of_leads(const CharClasses& classes,
   }
   return result;
 }
+
+AsciiSet ascii_set_of(const CharClasses& classes, ClassSet wanted) {
+  AsciiSet set{};
+  for (size_t c = 0; c < 128; ++c) {
+    if ((classes.set_of_ascii[c] & wanted) != 0)
+      set.rows[c % 16] = static_cast<uint8_t>(set.rows[c % 16] | 1 << c / 16);
+  }
+  return set;
+}
+
+}  // namespace
+
+SplitTables::SplitTables(const CharClasses& classes_of_pattern, std::span<const ClassSet> groups)
+    : classes(classes_of_pattern),
+      classes_of_lead(classes_of_leads(classes, groups)),
+      ascii_punctuation(ascii_set_of(classes, set_of(CharClass::kPunctuation))),
+      ascii_symbols(ascii_set_of(classes, set_of(CharClass::kSymbol))) {}
 
 }  // namespace weft

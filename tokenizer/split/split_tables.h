@@ -14,15 +14,22 @@ namespace weft {
 // The set of a lead byte whose characters are not of one class.
 inline constexpr ClassSet kMixedClasses = 0xFF;
 
-// For the first byte of a character of two or three bytes, less 0xC0: the classes of all characters
-// that begin with it (Cyrillic, Han, Hangul, ...), or kMixedClasses if `groups`, the sets of
-// classes that the pattern tells apart, tell them apart.
-std::array<ClassSet, 64> classes_of_leads(const CharClasses& classes,
-                                          std::span<const ClassSet> groups);
+// A set of ASCII bytes, in the form that two look-ups of half bytes test: bit h of number l stands
+// for the byte 16 * h + l.
+struct AsciiSet {
+  alignas(16) std::array<uint8_t, 16> rows;
+};
 
 struct SplitTables {
+  // `groups` are the sets of classes that the pattern tells apart.
+  SplitTables(const CharClasses& classes_of_pattern, std::span<const ClassSet> groups);
+
   const CharClasses& classes;
+  // For the first byte of a character of two or three bytes, less 0xC0: the classes of all
+  // characters that begin with it (Cyrillic, Han, Hangul, ...), or kMixedClasses if the pattern
+  // tells them apart.
   alignas(64) std::array<ClassSet, 64> classes_of_lead;
+  AsciiSet ascii_punctuation, ascii_symbols;
 };
 
 // Does what SplitPattern::split says.

@@ -48,6 +48,22 @@ void use_stops_of_bloom(CharClasses& classes) {
     set_class(classes, {c, c}, CharClass::kPunctuation);
 }
 
+// Letters and marks are kLower, punctuation and symbols kPunctuation. In the ranges that the pattern
+// cuts out they are kCaseless and kSymbol, and what is none of them is kMark.
+void group_for_deepseek(CharClasses& classes) {
+  for (uint32_t c = 0; c < kNumCodePoints; ++c) {
+    const bool is_han_or_kana = (c >= 0x4E00 && c <= 0x9FA5) || (c >= 0x3040 && c <= 0x30FF);
+    const ClassSet set = set_of(classes.class_of(c));
+    if ((set & (kLetters | kMarks)) != 0) {
+      set_class(classes, {c, c}, is_han_or_kana ? CharClass::kCaseless : CharClass::kLower);
+    } else if ((set & kPunctuationOrSymbols) != 0) {
+      set_class(classes, {c, c}, is_han_or_kana ? CharClass::kSymbol : CharClass::kPunctuation);
+    } else if (is_han_or_kana) {
+      set_class(classes, {c, c}, CharClass::kMark);
+    }
+  }
+}
+
 std::unique_ptr<const CharClasses> make_classes(CharClasses::Version version) {
   auto classes = std::make_unique<CharClasses>();
   make_16(*classes);
@@ -65,6 +81,9 @@ std::unique_ptr<const CharClasses> make_classes(CharClasses::Version version) {
       break;
     case CharClasses::Version::kStopsOfBloom:
       use_stops_of_bloom(*classes);
+      break;
+    case CharClasses::Version::kDeepSeek:
+      group_for_deepseek(*classes);
       break;
   }
   for (uint32_t c = 0; c < 128; ++c) classes->set_of_ascii[c] = set_of(classes->class_of(c));
@@ -89,6 +108,8 @@ const CharClasses& CharClasses::of(Version version) {
       return classes_made_once<Version::kPunctuationOf8>();
     case Version::kStopsOfBloom:
       return classes_made_once<Version::kStopsOfBloom>();
+    case Version::kDeepSeek:
+      return classes_made_once<Version::kDeepSeek>();
     case Version::k16:
       break;
   }
