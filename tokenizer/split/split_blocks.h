@@ -33,9 +33,11 @@ struct BlockMasks {
 };
 
 // Puts the class of each character above ASCII on all its bytes; bytes in `inner` are not the first
-// of their character. The text ends at `end`, in this block or later.
-inline void paint_non_ascii(const CharClasses& classes, const uint8_t* block, const uint8_t* end,
-                            BlockMasks& masks, uint64_t& inner) {
+// of their character. The text ends at `end`, in this block or later. It is inlined so that the
+// compiler sees which masks nobody asks for.
+[[gnu::always_inline]] inline void paint_non_ascii(const CharClasses& classes, const uint8_t* block,
+                                                   const uint8_t* end, BlockMasks& masks,
+                                                   uint64_t& inner) {
   const PatternText text = {classes, block, end};
   for (uint64_t left = masks.non_ascii; left != 0;) {
     const int i = std::countr_zero(left);
