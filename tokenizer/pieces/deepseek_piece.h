@@ -15,8 +15,8 @@
 
 namespace weft {
 
-// The groups of CharClasses::Version::kDeepSeek, which the classes must have: words are letters and
-// marks, others punctuation and symbols; the second range of Splits is Han and kana.
+// The classes must have CharClasses::Version::kDeepSeek, which has these groups: letters and marks,
+// punctuation and symbols, and all that the second Split matches.
 inline constexpr ClassSet kDeepSeekWords = kLetters;
 inline constexpr ClassSet kDeepSeekOthers = kPunctuationOrSymbols;
 inline constexpr ClassSet kDeepSeekHan =

@@ -43,7 +43,7 @@ struct CharClasses {
     kNumbersOf17,     // 16.0 with the numbers of 17.0: Hugging Face's Digits
     kPunctuationOf8,  // 16.0 with the punctuation of 8.0 and all of ASCII: its Punctuation
     kStopsOfBloom,    // 16.0; kPunctuation are those that BLOOM's pattern names, and no others
-    kDeepSeek,        // 16.0, grouped as DeepSeek's pattern needs it (deepseek_piece.h)
+    kDeepSeek,        // 16.0 in the groups that DeepSeek's pattern tells apart (deepseek_piece.h)
   };
   // Made on first use, in a millisecond.
   static const CharClasses& of(Version version);
