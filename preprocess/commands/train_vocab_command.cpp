@@ -65,7 +65,7 @@ class TrainVocabCommand final : public Command {
       options.problem(problem);
     validate_store_options(options, inputs_.http.s3);
     text_.validate(options, {"--json-key"});
-    options.check([&] { (void)nested_path(json_key_); });
+    options.check([&] { (void)nested_path(json_key_, "--json-key"); });
     if (output_.empty()) options.problem("--output is required");
     std::error_code error;
     if (std::filesystem::exists(output_, error) && !std::filesystem::is_directory(output_, error))

@@ -72,7 +72,7 @@ class ConditionParser {
       fail("is a text, where a key is wanted: keys have no quotes");
     comparison.key = word();
     if (comparison.key.empty()) fail("is no key");
-    (void)nested_path(comparison.key);
+    (void)nested_path(comparison.key, "--where");
     skip_space();
     comparison.op = operator_here();
     skip_space();

@@ -26,8 +26,8 @@ KeyPath key_path(std::string_view option, std::string_view text) {
   return keys;
 }
 
-KeyPath nested_path(std::string_view json_key) {
-  return json_key.find('.') == json_key.npos ? KeyPath{} : key_path("--json-keys", json_key);
+KeyPath nested_path(std::string_view json_key, std::string_view option) {
+  return json_key.find('.') == json_key.npos ? KeyPath{} : key_path(option, json_key);
 }
 
 std::vector<KeyPath> nested_paths(const std::vector<std::string>& json_keys) {

@@ -17,7 +17,8 @@ KeyPath key_path(std::string_view option, std::string_view text);
 
 // The path within the line for one of --json-keys; empty for a key without a dot. A line that has a
 // key of the whole name is read by that: the path counts where there is none. Throws as key_path().
-KeyPath nested_path(std::string_view json_key);
+// `option` is the one that gave the key.
+KeyPath nested_path(std::string_view json_key, std::string_view option = "--json-keys");
 std::vector<KeyPath> nested_paths(const std::vector<std::string>& json_keys);
 
 }  // namespace weft

@@ -58,7 +58,8 @@ std::string name_before_equals(const std::string& word) { return word.substr(0, 
 
 // CLI11 takes the word behind an option as its value even if it is the next option:
 // `--output-prefix $OUT --append-eod` with OUT unset would name the output "--append-eod" and leave
-// the documents without their ends. Such options are noted as problems and taken out of `words`.
+// the documents without their ends. In quotes, `--tokenizer "$T"` would be as if it were not given.
+// Such options are noted as problems and taken out of `words`.
 bool take_out_options_without_value(const CLI::App& app, OptionSet& options, Words& words) {
   const auto is_option = [&](const std::string& word) {
     return word.starts_with("--") || (word != "-" && app.get_option_no_throw(word) != nullptr);
@@ -74,10 +75,14 @@ bool take_out_options_without_value(const CLI::App& app, OptionSet& options, Wor
     const bool wants_value = option != nullptr && option->get_items_expected_min() > 0;
     const bool has_equals = name.size() < words[i].size();
     const bool is_last = i + 1 == words.size();
-    const bool has_value =
-        has_equals ? words[i].size() > name.size() + 1 : !is_last && !is_option(words[i + 1]);
+    const bool is_empty = !has_equals && !is_last && words[i + 1].empty();
+    const bool has_value = has_equals ? words[i].size() > name.size() + 1
+                                      : !is_last && !is_empty && !is_option(words[i + 1]);
     if (has_value || !wants_value) {
       kept.push_back(words[i]);
+    } else if (is_empty) {
+      options.problem(name + ": its value is empty: a variable that is not set?");
+      ++i;
     } else if (has_equals || is_last) {
       options.problem(name + ": its value is missing");
     } else {

@@ -131,6 +131,10 @@ for words in '--output-prefix= --append-eod' '--output-prefix x --origin-key --a
   wrong 'its value is missing' preprocess --input one.jsonl $words
 done
 wrong '--output-prefix: its value is missing' merge --output-prefix --overwrite a a
+for option in --tokenizer --shard --where; do
+  wrong "$option: its value is empty: a variable that is not set?" preprocess --input one.jsonl --output-prefix x $option ''
+done
+wrong '--sha256: its value is empty' download https://host.example/x --sha256 ''
 wrong '--input: its value is missing' preprocess --input --output-prefix x --wrokers 2
 grep -qF -- '--wrokers: unknown option' out.log || fail "not all problems at once: $(cat out.log)"
 [ -z "$(ls -d ./-* ./x_* 2>/dev/null)" ] || fail "a missing value gave $(ls)"
@@ -167,7 +171,7 @@ given 'absent*.jsonl' ' (no file fits the pattern)'
 given '~/x.jsonl' ' (~ is not replaced within quotes: give $HOME)'
 given 'C:\data\x.jsonl' ' (a Windows path: within WSL, C:\ is /mnt/c/)'
 given 'one.jsonl,' ' (names are separated by spaces, not by commas)'
-given '' ' (an empty name: a variable that is not set?)'
+expect 4 "cannot read '' (an empty name: a variable that is not set?)" "$data" preprocess --input one.jsonl '' --output-prefix x
 given absent ''
 nearly="no dataset file 'a.idx'; there is 'a_text_document': No such file"
 for command in 'info a' 'verify a' 'report a' 'inspect document a 0' 'merge a --output-prefix q'; do expect 4 "$nearly" "$data" $command; done

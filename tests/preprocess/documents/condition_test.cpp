@@ -134,7 +134,7 @@ TEST(Condition, SaysWhatIsWrongWithIt) {
   EXPECT_THAT(error("a == 'x"), HasSubstr("''x' is a text without a quote at its end"));
   EXPECT_THAT(error("a > null"), HasSubstr("'null' has no order"));
   EXPECT_THAT(error("'en' == lang"), HasSubstr("is a text, where a key is wanted"));
-  EXPECT_THAT(error("a..b == 1"), HasSubstr("has an empty key"));
+  EXPECT_THAT(error("a..b == 1"), HasSubstr("--where: 'a..b' has an empty key"));
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ expect 4 "cannot read 'absent.txt'" "${run[@]}" --input-list absent.txt --output
 printf 'http://example.org/x.jsonl\n' >http.txt
 expect 2 'use an https URL, or --allow-http' "${run[@]}" --input-list http.txt --output-prefix x
 printf -- '-\n' >stdin.txt
-expect 2 'standard input can be read once' "${run[@]}" --input - --input-list stdin.txt --input-root '' --output-prefix x
+expect 2 'standard input can be read once' "${run[@]}" --input - --input-list stdin.txt --output-prefix x
 expect 2 '--input is required' "${run[@]}" --output-prefix x
 
 echo "train-vocab takes the same"
