@@ -16,7 +16,7 @@ struct TextOptions {
   void declare(OptionSet& options);
   // Refuses the options of `of_json_lines` where the input is text.
   void validate(OptionSet& options, std::initializer_list<const char*> of_json_lines) const;
-  // Where texts end (TokenizeRules::split_texts_at); nothing for JSON lines.
+  // The places where texts end (TokenizeRules::split_texts_at); nothing for JSON lines.
   std::optional<SplitAt> split_texts_at() const;
 
  private:

@@ -16,7 +16,7 @@ struct FilesOfName {
 // True for a name with `*`, `?` or `[` in it. A file may have such a name as well.
 bool is_pattern(std::string_view name);
 
-// Which files of a folder are inputs. The format of one that is named itself is known by what it
+// It decides which files of a folder are inputs. The format of one that is named itself is known by what it
 // holds, but plain text, which may hold anything, must be asked for.
 enum class InputFormat : uint8_t { kJsonLines, kText };
 

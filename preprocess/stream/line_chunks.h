@@ -14,8 +14,8 @@
 
 namespace weft {
 
-// Where chunks may end: behind any line, behind a blank one (nothing but a line end), or only where
-// the stream ends.
+// Chunks may end behind any line, behind a blank one (nothing but a line end), or only where the
+// stream does.
 enum class SplitAt : uint8_t { kLine, kBlankLine, kNowhere };
 
 // Whole lines, their ends included; only the last line of a stream may lack one.
@@ -61,8 +61,8 @@ class LineChunker {
   int64_t offset_bytes() const { return offset_bytes_; }
 
  private:
-  // What may stand behind a line of the longest length where no end is seen yet: the end of its last
-  // line, and a "\r" whose "\n" may come next.
+  // Bytes that may stand behind a text of the longest length where no cut is seen yet: the end of
+  // its last line, and a "\r" whose "\n" may come next.
   static constexpr size_t kMostBehindLine = 2 + 1;
 
   void read_some(LineChunk& chunk, size_t target_bytes);

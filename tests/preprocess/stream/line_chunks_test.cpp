@@ -116,7 +116,7 @@ TEST(LineChunks, ReaderThatBeginsAtAChunkMakesTheSameChunks) {
   }
 }
 
-// What lies between blank lines, cut byte by byte, as chunks have to hold it.
+// The texts between blank lines, found line by line.
 std::vector<Line> simple_paragraphs(const std::string& text, size_t max_bytes) {
   std::vector<Line> paragraphs;
   bool is_open = false;
