@@ -34,7 +34,8 @@ struct LineOutcome {
   LineReason reason = LineReason::kNone;
 };
 
-// The kind of documents that an input has; messages count them. A line of plain text is a line as well.
+// The kind of documents that an input has; messages count them. A line of plain text is a line as
+// well.
 enum class DocumentUnit : uint8_t { kLine, kRow, kText };
 
 // The first so many are shown: enough to see the pattern, few enough for a log.

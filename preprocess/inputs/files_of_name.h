@@ -16,8 +16,8 @@ struct FilesOfName {
 // True for a name with `*`, `?` or `[` in it. A file may have such a name as well.
 bool is_pattern(std::string_view name);
 
-// It decides which files of a folder are inputs. The format of one that is named itself is known by what it
-// holds, but plain text, which may hold anything, must be asked for.
+// It decides which files of a folder are inputs. A file that is named itself has the format that
+// its bytes say, but plain text, which may hold anything, must be asked for.
 enum class InputFormat : uint8_t { kJsonLines, kText };
 
 struct InputNames {

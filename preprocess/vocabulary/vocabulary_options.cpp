@@ -51,7 +51,11 @@ void VocabularyOptions::declare(OptionSet& options, const std::string& otherwise
   options.text("--merge-file", merge_file, "GPT-2's merges.txt");
   options.text("--tiktoken-pattern", tiktoken_pattern,
                "of a rank file that is no known one: r50k, p50k, cl100k, o200k, llama3 or qwen; "
-               "Megatron-LM's v1 and v2 are not supported");
+               "of Megatron-LM's list of ranks in JSON: v1 or v2");
+  options.integer("--tiktoken-num-special-tokens", num_special_tokens,
+                  "of Megatron-LM's list: ids before it, as there", 7, 1 << 24);
+  options.integer("--vocab-size", vocab_size, "of Megatron-LM's list: ids in all, as there", 8,
+                  1 << 24);
 }
 
 void VocabularyOptions::validate(OptionSet& options) const {
@@ -73,6 +77,9 @@ void VocabularyOptions::validate(OptionSet& options) const {
     options.problem("--tokenizer-type " + name_of_type(type) + " needs --tokenizer-model");
   if (!tiktoken_pattern.empty() && named().empty())
     options.problem("--tiktoken-pattern needs a rank file: give it as --tokenizer");
+  if (!has_default_numbers() && tiktoken_pattern != "v1" && tiktoken_pattern != "v2")
+    options.problem(
+        "--tiktoken-num-special-tokens and --vocab-size are for --tiktoken-pattern v1 and v2");
 }
 
 const std::string& VocabularyOptions::named() const {
@@ -93,6 +100,9 @@ TokenizerFiles VocabularyOptions::files() const {
                      " is no rank file and names its own pattern; leave it out");
   }
   if (!tiktoken_pattern.empty()) files.kind += ":" + tiktoken_pattern;
+  if (!has_default_numbers()) {
+    files.kind += "," + std::to_string(num_special_tokens) + "," + std::to_string(vocab_size);
+  }
   return files;
 }
 

@@ -16,6 +16,7 @@ struct VocabularyOptions {
   std::string tokenizer, tokenizer_model, tokenizer_name_or_path;
   std::string vocab_file, merge_file;
   std::string tiktoken_pattern;
+  int64_t num_special_tokens = kDefaultSpecialTokens, vocab_size = kDefaultVocabSize;
 
   // `otherwise`: where the vocabulary comes from without these options.
   void declare(OptionSet& options, const std::string& otherwise);
@@ -27,6 +28,11 @@ struct VocabularyOptions {
   TokenizerFiles files() const;
 
  private:
+  // Megatron-LM's; with others the tokenizer is another one.
+  static constexpr int64_t kDefaultSpecialTokens = 1000, kDefaultVocabSize = 131072;
+  bool has_default_numbers() const {
+    return num_special_tokens == kDefaultSpecialTokens && vocab_size == kDefaultVocabSize;
+  }
   // The value of --tokenizer, --tokenizer-model or --tokenizer-name-or-path; "" without them.
   const std::string& named() const;
 };

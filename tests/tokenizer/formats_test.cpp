@@ -321,10 +321,47 @@ TEST(RankFile, IsRefusedWithTheLine) {
   EXPECT_THAT([&] { load_ranks(lines, "v7"); },
               ThrowsMessage<std::runtime_error>(
                   AllOf(HasSubstr("no pattern 'v7'"), HasSubstr("r50k, p50k"))));
-  EXPECT_THAT(
-      [&] { load_ranks(lines, "v2"); },
-      ThrowsMessage<std::runtime_error>(AllOf(
-          HasSubstr("no pattern 'v2'"), HasSubstr("Megatron-LM's v1 and v2 are not supported"))));
+  EXPECT_THAT([&] { load_ranks(lines, "v2"); },
+              ThrowsMessage<std::runtime_error>(
+                  AllOf(HasSubstr("no pattern 'v2'"),
+                        HasSubstr("Megatron-LM's v1 and v2 are for its lists in JSON"))));
+}
+
+// Megatron-LM's list of ranks: all bytes, "ab" and "'s".
+std::string megatron_list() {
+  json list = json::array();
+  std::string lines = rank_lines({{"ab", 256}, {"'s", 257}});
+  for (size_t begin = 0; begin < lines.size(); begin = lines.find('\n', begin) + 1) {
+    const std::string token = lines.substr(begin, lines.find(' ', begin) - begin);
+    list.push_back({{"rank", list.size()}, {"token_bytes", token}, {"token_str", ""}});
+  }
+  return list.dump();
+}
+
+TEST(MegatronRanks, StandBehindTheSpecialTokens) {
+  const std::string list = megatron_list();
+  EXPECT_EQ(tokenizer_format_of(list.substr(0, 100)), TokenizerFormat::kTiktoken);
+  const auto load = [&](const std::string& pattern) {
+    return load_tokenizer({"x.json", list}, {.tiktoken_pattern = pattern});
+  };
+  const auto v1 = load("v1,10,268"), v2 = load("v2,10,267");
+  EXPECT_EQ(v1->size(), 268);
+  EXPECT_EQ(v1->pattern_name(), "megatron-v1");
+  EXPECT_EQ(v2->pattern_name(), "tekken");
+  EXPECT_EQ(v1->bytes(v1->end_of_document()), "</s>");
+  EXPECT_EQ(v1->bytes(9), "<SPECIAL_9>");
+  // There is room for "ab" only in the second.
+  EXPECT_THAT(encode(v1, "a's ab"), ElementsAre(10 + 'a', 267, 10 + ' ', 266));
+  EXPECT_THAT(encode(v2, "a's"), ElementsAre(10 + 'a', 10 + '\'', 10 + 's'));
+  const auto expect = [&](const std::string& pattern, const std::string& why) {
+    EXPECT_THAT([&] { load(pattern); },
+                ThrowsMessage<std::runtime_error>(AllOf(HasSubstr("x.json"), HasSubstr(why))));
+  };
+  expect("", "name its pattern by --tiktoken-pattern v1 or v2");
+  expect("v3", "'v3' is no pattern of it");
+  expect("cl100k", "'cl100k' is no pattern of it");
+  expect("v2",
+         "it has 258 entries, which with 1000 special tokens do not make a vocabulary of 131072");
 }
 
 }  // namespace

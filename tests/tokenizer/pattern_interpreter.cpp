@@ -373,6 +373,10 @@ std::vector<Step> steps_of(SplitKind kind, UnicodeVersion version) {
       return {split(llama3_like(UR"(\p{L})", UR"(\p{N}{1,3})", UR"([^\s\p{L}\p{N}])"))};
     case SplitKind::kQwen2:
       return {split(llama3_like(UR"(\p{L})", UR"(\p{N})", UR"([^\s\p{L}\p{N}])"))};
+    case SplitKind::kMegatronV1:
+      return {split(
+          UR"([^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)",
+          Engine::kFancyRegex)};
     case SplitKind::kQwen35:
       return {split(llama3_like(UR"([\p{L}\p{M}])", UR"(\p{N})", UR"([^\s\p{L}\p{M}\p{N}])"))};
     case SplitKind::kO200k:

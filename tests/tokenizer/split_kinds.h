@@ -8,10 +8,13 @@
 
 namespace weft::test {
 
-inline constexpr SplitKind kSplitKinds[] = {
-    SplitKind::kGpt2,   SplitKind::kBloom,      SplitKind::kCl100k,    SplitKind::kCl100kOniguruma,
-    SplitKind::kLlama3, SplitKind::kQwen2,      SplitKind::kQwen35,    SplitKind::kO200k,
-    SplitKind::kTekken, SplitKind::kDeepSeekV3, SplitKind::kStarCoder, SplitKind::kFalcon};
+inline constexpr SplitKind kSplitKinds[] = {SplitKind::kGpt2,      SplitKind::kBloom,
+                                            SplitKind::kCl100k,    SplitKind::kCl100kOniguruma,
+                                            SplitKind::kLlama3,    SplitKind::kQwen2,
+                                            SplitKind::kQwen35,    SplitKind::kO200k,
+                                            SplitKind::kTekken,    SplitKind::kDeepSeekV3,
+                                            SplitKind::kStarCoder, SplitKind::kFalcon,
+                                            SplitKind::kMegatronV1};
 
 // A new kind without a name does not compile.
 inline std::string name_of(SplitKind kind) {
@@ -28,6 +31,8 @@ inline std::string name_of(SplitKind kind) {
       return "Llama3";
     case SplitKind::kQwen2:
       return "Qwen2";
+    case SplitKind::kMegatronV1:
+      return "MegatronV1";
     case SplitKind::kQwen35:
       return "Qwen35";
     case SplitKind::kO200k:

@@ -91,7 +91,7 @@ TEST(VocabularyTrainer, WritesATokenizerJsonForEveryPatternThatCanBeInOne) {
     VocabularyTrainer trainer(kind);
     for (const std::string& text : training_texts()) trainer.add_text(text);
     const LearnedVocabulary learned = trainer.train(400, 1, {"<pad>", "<|endoftext|>"});
-    if (kind == SplitKind::kCl100k) {
+    if (kind == SplitKind::kCl100k || kind == SplitKind::kMegatronV1) {
       EXPECT_THROW(tokenizer_json_of(learned, kind), std::invalid_argument);
       continue;
     }

@@ -131,7 +131,7 @@ struct FirstKey {
   bool string(std::string&) { return false; }
   bool binary(json::binary_t&) { return false; }
   bool start_object(size_t) { return true; }
-  bool start_array(size_t) { return false; }
+  bool start_array(size_t) { return true; }
   bool end_object() { return false; }
   bool end_array() { return false; }
   bool parse_error(size_t, const std::string&, const json::exception&) { return false; }

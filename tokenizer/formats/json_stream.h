@@ -35,7 +35,7 @@ struct JsonList {
 // of the lists.
 nlohmann::json parse_json_stream(const NamedBytes& file, const std::vector<JsonList>& lists);
 
-// Returns the first key of the object that a file begins with, or "".
+// Returns the first key of the object, or of the list of objects, that a file begins with, or "".
 std::string first_json_key(std::string_view bytes);
 
 }  // namespace weft

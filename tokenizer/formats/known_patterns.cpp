@@ -163,6 +163,8 @@ std::string_view name_of(SplitKind kind) {
       return "llama3";
     case SplitKind::kQwen2:
       return "qwen2";
+    case SplitKind::kMegatronV1:
+      return "megatron-v1";
     case SplitKind::kQwen35:
       return "qwen3.5";
     case SplitKind::kO200k:

@@ -17,7 +17,7 @@ std::string_view name_of(SplitKind kind);
 SplitKind pattern_of_pre_tokenizer(const nlohmann::json& pre_tokenizer, const std::string& file);
 
 // The same the other way round, as Hugging Face's tokenizers write it. Throws std::invalid_argument
-// for the one pattern that no pre-tokenizer has (kCl100k).
+// for the patterns that no pre-tokenizer has (kCl100k, kMegatronV1).
 nlohmann::ordered_json pre_tokenizer_of(SplitKind kind);
 // The step that turns bytes into the printable alphabet, with GPT-2's pattern or without; also a
 // decoder.

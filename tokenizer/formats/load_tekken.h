@@ -1,4 +1,5 @@
-// Reads Mistral's tekken.json: {"config": {...}, "vocab": [{"rank", "token_bytes", ...}, ...]}.
+// Reads Mistral's tekken.json: {"config": {...}, "vocab": [{"rank", "token_bytes", ...}, ...]},
+// and the list alone, as Megatron-LM's TikTokenizer has it.
 #pragma once
 
 #include <memory>
@@ -12,5 +13,11 @@ namespace weft {
 // Only the first ranks count: as many as leave room for the special tokens, which have the first
 // ids and are never found in a text. Throws as load_tokenizer does.
 std::shared_ptr<const Vocabulary> load_tekken(const NamedBytes& file, const LoadOptions& options);
+
+// The list does not say its pattern, nor how many ids are special tokens and how many there are:
+// options.tiktoken_pattern does. Special tokens have the first ids: <unk>, <s>, </s>, <mask>,
+// <pad>, <cls>, <sep>, and <SPECIAL_7> and so on. Documents end with </s>.
+std::shared_ptr<const Vocabulary> load_megatron_ranks(const NamedBytes& file,
+                                                      const LoadOptions& options);
 
 }  // namespace weft

@@ -73,7 +73,7 @@ const RankFamily& family_of(const NamedBytes& file, const LoadOptions& options) 
            ? ": a rank file that is none of the published ones, and it does not name its pattern; "
              "say it by --tiktoken-pattern, one of "
            : ": there is no pattern '" + options.tiktoken_pattern +
-                 "' for rank files (Megatron-LM's v1 and v2 are not supported), only ") +
+                 "' for rank files (Megatron-LM's v1 and v2 are for its lists in JSON), only ") +
       names_of_rank_families());
 }
 

@@ -21,6 +21,9 @@ bool is_key_of_tekken(std::string_view key) {
   return key == "config" || key == "vocab" || key == "special_tokens" || key == "image" ||
          key == "multimodal" || key == "type" || key == "audio";
 }
+bool is_key_of_ranked_entry(std::string_view key) {
+  return key == "rank" || key == "token_bytes" || key == "token_str";
+}
 bool is_key_of_tokenizer_json(std::string_view key) {
   return key == "version" || key == "truncation" || key == "padding" || key == "added_tokens" ||
          key == "normalizer" || key == "pre_tokenizer" || key == "post_processor" ||
@@ -32,6 +35,7 @@ bool is_key_of_tokenizer_json(std::string_view key) {
 TokenizerFormat tokenizer_format_of(std::string_view beginning) {
   if (is_rank_file(beginning)) return TokenizerFormat::kTiktoken;
   const std::string key = first_json_key(beginning);
+  if (is_key_of_ranked_entry(key)) return TokenizerFormat::kTiktoken;
   if (is_key_of_tekken(key)) return TokenizerFormat::kTekken;
   return is_key_of_tokenizer_json(key) ? TokenizerFormat::kHuggingFace : TokenizerFormat::kUnknown;
 }
@@ -46,7 +50,8 @@ std::shared_ptr<const Vocabulary> load_tokenizer(const NamedBytes& file,
                  " MiB; no tokenizer has more than 256 MiB");
   switch (tokenizer_format_of(file.bytes)) {
     case TokenizerFormat::kTiktoken:
-      return load_tiktoken(file, options);
+      return is_rank_file(file.bytes) ? load_tiktoken(file, options)
+                                      : load_megatron_ranks(file, options);
     case TokenizerFormat::kTekken:
       return load_tekken(file, options);
     case TokenizerFormat::kHuggingFace:

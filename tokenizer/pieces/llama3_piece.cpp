@@ -18,7 +18,7 @@ const uint8_t* numbers_end(const PatternText& text, const uint8_t* p, int max_nu
 template <Llama3Rules rules>
 const uint8_t* llama3_piece_end(const PatternText& text, const uint8_t* p) {
   constexpr ClassSet kNotOther = kWhiteSpace | kNumbers | rules.words;
-  if (*p == '\'') {
+  if (rules.has_contractions && *p == '\'') {
     if (const size_t num_bytes = any_case_contraction_bytes(p, text.end)) return p + num_bytes;
   }
   const PatternChar first = text.at(p);
@@ -38,6 +38,7 @@ const uint8_t* llama3_piece_end(const PatternText& text, const uint8_t* p) {
 
 template const uint8_t* llama3_piece_end<kLlama3Rules>(const PatternText&, const uint8_t*);
 template const uint8_t* llama3_piece_end<kQwen2Rules>(const PatternText&, const uint8_t*);
+template const uint8_t* llama3_piece_end<kMegatronV1Rules>(const PatternText&, const uint8_t*);
 template const uint8_t* llama3_piece_end<kQwen35Rules>(const PatternText&, const uint8_t*);
 template const uint8_t* llama3_piece_end<kCl100kRules>(const PatternText&, const uint8_t*);
 template const uint8_t* llama3_piece_end<kCl100kOnigurumaRules>(const PatternText&, const uint8_t*);

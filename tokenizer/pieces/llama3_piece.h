@@ -14,11 +14,13 @@ struct Llama3Rules {
   int max_numbers;         // in a piece; kAnyNumbers: no limit
   ClassSet words;          // what stands for \p{L}
   bool end_first = false;  // `\s++$` stands before the other alternatives for white space
+  bool has_contractions = true;
 };
 inline constexpr int kAnyNumbers = 0;
 
 inline constexpr Llama3Rules kLlama3Rules = {3, kLetters};
 inline constexpr Llama3Rules kQwen2Rules = {1, kLetters};
+inline constexpr Llama3Rules kMegatronV1Rules = {1, kLetters, false, false};
 inline constexpr Llama3Rules kQwen35Rules = {1, kLetters | kMarks};
 inline constexpr Llama3Rules kCl100kRules = {3, kLetters, true};
 inline constexpr Llama3Rules kCl100kOnigurumaRules = {kAnyNumbers, kLetters, true};

@@ -23,6 +23,9 @@ enum class SplitKind {
   kLlama3,
   // kLlama3 with \p{N} in place of \p{N}{1,3}
   kQwen2,
+  // [^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+
+  // (Megatron-LM's v1; its v2 is kTekken): the pieces of kQwen2 without contractions
+  kMegatronV1,
   // kQwen2 with [\p{L}\p{M}]+ in place of \p{L}+, and [^\s\p{L}\p{M}\p{N}]+
   kQwen35,
   // [^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|

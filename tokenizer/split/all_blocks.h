@@ -26,6 +26,8 @@ SplitBatch split_batch_of(SplitKind kind) {
       return split_blocks<Instructions, Llama3Blocks<kLlama3Rules>>;
     case SplitKind::kQwen2:
       return split_blocks<Instructions, Llama3Blocks<kQwen2Rules>>;
+    case SplitKind::kMegatronV1:
+      return split_blocks<Instructions, Llama3Blocks<kMegatronV1Rules>>;
     case SplitKind::kQwen35:
       return split_blocks<Instructions, Llama3Blocks<kQwen35Rules>>;
     case SplitKind::kCl100k:

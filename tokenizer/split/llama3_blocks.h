@@ -36,6 +36,7 @@ struct Llama3Blocks : BlockPattern {
     const uint64_t found = word_starts | other_starts |
                            number_starts<rules.max_numbers>(numbers, inner) |
                            line_starts<kRunsEndInBlock>(white, newlines, taken, inner);
+    if constexpr (!rules.has_contractions) return found;
     return cut_contractions<Instructions, kAnyCase>(block, found, other_starts & masks.apostrophes,
                                                     masks);
   }

@@ -72,6 +72,8 @@ PatternParts parts_of(SplitKind kind) {
       return llama3(llama3_piece_end<kLlama3Rules>, kCoarse);
     case SplitKind::kQwen2:
       return llama3(llama3_piece_end<kQwen2Rules>, kCoarse);
+    case SplitKind::kMegatronV1:
+      return llama3(llama3_piece_end<kMegatronV1Rules>, kCoarse);
     case SplitKind::kQwen35:
       return llama3(llama3_piece_end<kQwen35Rules>, kWithMarks);
     case SplitKind::kO200k:

@@ -98,7 +98,7 @@ expect 2 'of the kind huggingface, which it does not read' preprocess --tokenize
 expect 2 'of the kind huggingface, which it does not read' preprocess --tokenizer-type GPT2BPETokenizer --tokenizer folder
 expect 2 'is no rank file' preprocess --tokenizer folder --tiktoken-pattern cl100k
 mkdir ranks && echo 'YQ== 0' >ranks/a.tiktoken
-expect 3 "no pattern 'v2' for rank files (Megatron-LM's v1 and v2 are not supported)" preprocess --tokenizer ranks --tiktoken-pattern v2
+expect 3 "no pattern 'v2' for rank files (Megatron-LM's v1 and v2 are for its lists in JSON)" preprocess --tokenizer ranks --tiktoken-pattern v2
 expect 2 'neither a file nor a folder' preprocess --tokenizer absent/model
 expect 2 'hf download absent/model tokenizer.json' preprocess --tokenizer absent/model
 expect 2 'holds no tokenizer' preprocess --tokenizer .
