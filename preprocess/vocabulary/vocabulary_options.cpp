@@ -101,7 +101,8 @@ TokenizerFiles VocabularyOptions::files() const {
   }
   if (!tiktoken_pattern.empty()) files.kind += ":" + tiktoken_pattern;
   if (!has_default_numbers()) {
-    files.kind += "," + std::to_string(num_special_tokens) + "," + std::to_string(vocab_size);
+    for (const int64_t number : {num_special_tokens, vocab_size})
+      files.kind.append(1, ',').append(std::to_string(number));
   }
   return files;
 }

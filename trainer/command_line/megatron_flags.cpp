@@ -57,6 +57,7 @@ std::span<const KnownFlag> flags_without_effect() {
       {"--tokenizer-model", 1, kTokenized},
       {"--tokenizer-name-or-path", 1, kTokenized},
       {"--tiktoken-pattern", 1, kTokenized},
+      {"--tiktoken-num-special-tokens", 1, kTokenized},
       {"--no-use-tokenizer-model-from-checkpoint-args", 0, kTokenized},
       {"--data-impl", 1, "datasets are always memory maps", "mmap|infer"},
       {"--mmap-warmup", 0, "datasets are always memory maps"},

@@ -89,6 +89,28 @@ expect 0 '' "$data" preprocess --input corpus.jsonl --output-prefix x --tokenize
 # --- another tokenizer is refused, finished or not
 expect 2 'another vocabulary' "$data" preprocess --input corpus.jsonl --append-eod --output-prefix plain --tokenizer none.json --eod-token 1499
 
+# --- Megatron-LM's list of ranks: the ids of tiktoken 0.14.0 with the patterns of its tiktoken_tokenizer.py
+python3 - <<'LIST' >ranks.json
+import base64, json
+tokens = [bytes([b]) for b in range(256)] + [b"th", b"the", b" the", b"'s", b"He", b"llo", b"World", b"HelloWorld", b"20", "é".encode(), b"\n\n"]
+print(json.dumps([{"rank": i, "token_bytes": base64.b64encode(t).decode(), "token_str": t.decode("utf-8", "ignore")} for i, t in enumerate(tokens)]))
+LIST
+echo '{"text": "</s>HelloWorld'"'"'s the th\u00e9 2020\n\n/\n don'"'"'t<SPECIAL_9>"}' >megatron.jsonl
+megatron=(--tokenizer-type TikTokenizer --tokenizer-model ranks.json --tiktoken-num-special-tokens 10 --vocab-size 277)
+behind='269, 268, 42, 266, 275, 42, 60, 58, 60, 58, 276, 57, 20, 42, 110, 121, 120, 49, 126'
+expect 0 "[70, 57, 125, 72, 270, 118, 118, 121, 97, 121, 124, 118, 110, $behind, 70, 93, 90, 79, 77, 83, 75, 86, 105, 67, 72]" \
+  "$data" encode --format jsonl --input megatron.jsonl "${megatron[@]}" --tiktoken-pattern v1
+expect 0 "[2, 273, $behind, 9]" "$data" encode --format jsonl --input megatron.jsonl "${megatron[@]}" --tiktoken-pattern v1 --special token
+expect 0 "[2, 270, 118, 118, 121, 272, $behind, 9]" "$data" encode --format jsonl --input megatron.jsonl "${megatron[@]}" --tiktoken-pattern v2 --special token
+expect 0 'ranks.json, tiktoken:v2,10,277, 277 ids, pattern tekken; documents end with </s> (2)' "$data" preprocess --input megatron.jsonl --append-eod \
+  --output-prefix listed "${megatron[@]}" --tiktoken-pattern v2
+expect 0 'thé 2020' "$data" inspect document listed_text_document 0
+expect 2 'another vocabulary' "$data" preprocess --input megatron.jsonl --append-eod --output-prefix listed "${megatron[@]}" --tiktoken-pattern v1
+expect 3 'do not make a vocabulary of 131072; say by --tiktoken-num-special-tokens' "$data" encode --input megatron.jsonl --tokenizer ranks.json --tiktoken-pattern v2
+expect 3 'name its pattern by --tiktoken-pattern v1 or v2' "$data" encode --input megatron.jsonl --tokenizer ranks.json
+expect 2 'are for --tiktoken-pattern v1 and v2' "$data" encode --input megatron.jsonl "${megatron[@]}" --tiktoken-pattern cl100k
+expect 2 'are for --tiktoken-pattern v1 and v2' "$data" encode --input megatron.jsonl --vocab-size 277
+
 # --- wrong usage and wrong files
 preprocess() { "$data" preprocess --input corpus.jsonl --output-prefix y "$@"; }
 expect 2 'both say which tokenizer is meant' preprocess --tokenizer folder --tokenizer-model folder
