@@ -68,7 +68,7 @@ class Table {
                                           const RowRequest& request) const = 0;
 };
 
-// What the plug-in exports: it opens a table, which messages call `name`. Throws as RowSource::next.
+// The plug-in exports it: it opens a table, which messages call `name`. Throws as RowSource::next.
 using OpenTable = std::unique_ptr<Table>(TableFormat format,
                                          std::shared_ptr<const RandomAccess> file,
                                          const std::string& name, int64_t max_memory_bytes);

@@ -19,8 +19,8 @@ std::optional<TableFormat> table_format(std::string_view first_bytes);
 // The same for a file. Throws std::system_error if it cannot be read.
 std::optional<TableFormat> table_format_of_file(const std::string& path);
 
-// Calls `use` with each row of a local file of this format as a JSON object. Throws UsageError where
-// the plug-in is missing; as ReadJsonLines.
+// Calls `use` with each row of a local file of this format as a JSON object. Throws UsageError
+// where the plug-in is missing; as ReadJsonLines.
 void read_json_rows(const std::string& path, TableFormat format,
                     const std::function<void(const std::string& line)>& use);
 

@@ -2,8 +2,10 @@
 #include <fmt/format.h>
 #include <stdio_ext.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <utility>
 
 #include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/process/stop_signal.h"
@@ -47,11 +49,24 @@ class ProgressPrinter {
     text_ = ProgressText(log_interval_, num_file_bytes, before);
   }
   void update(const PipelineTotals& totals) {
+    if (is_reading_back_) return;
     if (!live_line_.is_terminal()) {
       std::fputs(text_.log_line(totals, seconds()).c_str(), stderr);
     } else if (live_line_.is_due()) {
       live_line_.show(text_.live_line(totals, seconds()));
     }
+  }
+  void update_read_back(int64_t num_bytes, int64_t num_all_bytes) {
+    if (!std::exchange(is_reading_back_, true)) {
+      read_back_start_ = Clock::now();
+      num_bytes_before_ = num_bytes;
+    }
+    if (!live_line_.is_due()) return;
+    const double seconds = std::max(seconds_since(read_back_start_), 1e-9);
+    live_line_.show(
+        "checked " +
+        progress_fields(static_cast<double>(num_bytes), static_cast<double>(num_all_bytes),
+                        static_cast<double>(num_bytes - num_bytes_before_) / seconds, "B"));
   }
   // Prints a message on a line of its own.
   void print_line(const std::string& line) {
@@ -69,6 +84,9 @@ class ProgressPrinter {
   ProgressText text_;
   LiveLine live_line_;
   Clock::time_point start_ = Clock::now();
+  bool is_reading_back_ = false;
+  Clock::time_point read_back_start_;
+  int64_t num_bytes_before_ = 0;  // were read when the last tasks were done
 };
 
 class PreprocessCommand final : public Command {
@@ -216,6 +234,9 @@ class PreprocessCommand final : public Command {
       progress.begin(num_file_bytes, before);
     };
     events.on_progress = [&](const PipelineTotals& totals) { progress.update(totals); };
+    events.on_read_back = [&](int64_t num_bytes, int64_t num_all_bytes) {
+      progress.update_read_back(num_bytes, num_all_bytes);
+    };
     events.on_bad_line = [&](const BadLine& bad_line) {
       progress.print_line("bad line: " + bad_line.message());
     };

@@ -97,11 +97,23 @@ void LastPasses::complete(const std::vector<DatasetCounts>& totals,
     dataset.offsets.push_back({dataset.total, 0});
     add_bin_parts(k, /*is_all=*/true);
     add_index_parts(k);
+    bytes_read_.all += file_bytes(k);
     if (file(k, Kind::kBin).size_bytes() != dataset.total.num_tokens * size_bytes(files_.type)) {
       throw std::logic_error("last passes: checksums are not of as many tokens as were counted");
     }
   }
   if (num_index_parts_left_ == 0) index_is_complete();
+}
+
+// The bytes of a dataset's files: .sources and .idx are as long as their entries and their frame.
+int64_t LastPasses::file_bytes(size_t k) const {
+  const auto& [index_header, sources_header, sources_footer] = datasets_[k].frame;
+  const DatasetCounts& total = datasets_[k].total;
+  const int64_t index_bytes =
+      index_header.num_bytes() + 12 * total.num_sequences + 8 * (total.num_documents + 1);
+  const int64_t sources_bytes = sources_header.num_bytes() + sources_footer.num_bytes() +
+                                source_entry_bytes(files_.has_origins) * total.num_documents;
+  return file(k, Kind::kBin).size_bytes() + index_bytes + sources_bytes;
 }
 
 void LastPasses::add_index_parts(size_t k) {
@@ -203,7 +215,10 @@ void LastPasses::take(int rank, LastPassResult result) {
   part.result = std::move(result);
   part.is_done = true;
   ++num_done_;
-  if (part.kind != Kind::kIndex) return compare_blocks(part.dataset, part.kind);
+  if (part.kind != Kind::kIndex) {
+    bytes_read_.done += part.end - part.begin;
+    return compare_blocks(part.dataset, part.kind);
+  }
   compare_index(part);
   if (--num_index_parts_left_ == 0) index_is_complete();
 }

@@ -61,6 +61,13 @@ class LastPasses {
   std::vector<LostBytes> lost_bytes() const;
   std::vector<FileChecksums> checksums(size_t dataset) const;
 
+  // Bytes of all files that are read back, and those of them that have been.
+  struct BytesRead {
+    int64_t done = 0, all = 0;
+  };
+  // What there is to read is known when all tasks are in the output; `all` is 0 until then.
+  BytesRead bytes_read() const { return bytes_read_; }
+
   int64_t num_parts() const { return std::ssize(parts_); }  // that there are by now
 
  private:
@@ -100,6 +107,7 @@ class LastPasses {
   void add_bin_parts(size_t k, bool is_all);
   void add_index_parts(size_t k);
   void index_is_complete();
+  int64_t file_bytes(size_t k) const;
   LastPassPart message_of(int64_t number) const;
   void compare_index(const Part& part);
   void compare_blocks(size_t k, Kind kind);
@@ -114,6 +122,7 @@ class LastPasses {
   std::deque<int64_t> waiting_;  // numbers of parts that no rank holds
   int64_t num_index_parts_left_ = 0, num_done_ = 0;
   bool has_index_ = false;
+  BytesRead bytes_read_;
   std::vector<LostBytes> lost_;
 };
 

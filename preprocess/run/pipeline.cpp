@@ -76,8 +76,10 @@ void report_progress(const PlannedRun& run, LocalLedger& ledger, int64_t& num_in
   PipelineTotals seen;
   std::vector<BadLine> bad_lines;
   int64_t num_begun = 0;
+  LastPasses::BytesRead read_back;
   ledger.with_ledger([&](Ledger& books) {
     seen = books.seen();
+    read_back = books.last_passes().bytes_read();
     bad_lines = books.take_bad_lines();
     const auto handed_out = static_cast<size_t>(books.num_tasks_handed_out());
     if (handed_out > 0) num_begun = books.tasks()[handed_out - 1].input_idx + 1;
@@ -90,6 +92,7 @@ void report_progress(const PlannedRun& run, LocalLedger& ledger, int64_t& num_in
     report.shown_bad_lines.push_back(std::move(bad_line));
   }
   run.events.on_progress(seen);
+  if (read_back.all > 0) run.events.on_read_back(read_back.done, read_back.all);
 }
 
 // Closes the journal of a run that fails. What cannot be written there is a note beside its error.

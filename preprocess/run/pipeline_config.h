@@ -80,6 +80,9 @@ struct PipelineEvents {
   std::function<void(const std::string& input)> on_input = [](const std::string&) {};
   // Several times a second.
   std::function<void(const PipelineTotals&)> on_progress = [](const PipelineTotals&) {};
+  // The same when all documents are written, until all files are read back (last_passes.h).
+  std::function<void(int64_t num_bytes_read, int64_t num_all_bytes)> on_read_back = [](int64_t,
+                                                                                       int64_t) {};
   // The first kNumShownBadLines, in input order.
   std::function<void(const BadLine&)> on_bad_line = [](const BadLine&) {};
   // Notes for users; from any thread.

@@ -129,6 +129,7 @@ class Passes : public ::testing::Test {
         held[rank].push_back(std::move(part));
       }
     }
+    EXPECT_EQ(passes_->bytes_read().done, passes_->bytes_read().all);
     return has_lied;
   }
 

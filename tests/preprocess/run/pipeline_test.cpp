@@ -276,6 +276,28 @@ TEST_F(Pipeline, CountsBytesWithoutAnEntryOverWorkersAndInterruptions) {
   }
 }
 
+// Nearly all that is written is read back at the end, and long runs tell how far that is.
+TEST_F(Pipeline, ReadingBackIsReportedUntilAllFilesAreRead) {
+  std::string input;
+  for (int i = 0; i < 20'000; ++i) input += "{\"text\":\"line " + std::to_string(i) + "\"}\n";
+  write_input(input);
+  config.output_prefixes = {path("out")};
+  std::vector<int64_t> done, all;
+  events.on_read_back = [&](int64_t num_bytes, int64_t num_all_bytes) {
+    done.push_back(num_bytes);
+    all.push_back(num_all_bytes);
+  };
+  run();
+  ASSERT_FALSE(done.empty());
+  EXPECT_TRUE(std::ranges::is_sorted(done));
+  EXPECT_EQ(all.front(), all.back());
+  EXPECT_EQ(done.back(), all.back());
+  int64_t num_bytes = 0;
+  for (const char* suffix : {".bin", ".idx", ".sources"})
+    num_bytes += static_cast<int64_t>(std::filesystem::file_size(path("out") + suffix));
+  EXPECT_EQ(all.back(), num_bytes);
+}
+
 TEST_F(Pipeline, CorruptInputIsAnErrorUnderEveryPolicy) {
   write_input("\x28\xB5\x2F\xFD this is no zstd frame at all");
   config.rules.on_bad_line = OnBadLine::kSkip;
