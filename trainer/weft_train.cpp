@@ -15,6 +15,7 @@
 #include "kernels/backend.h"
 #include "trainer/command_line/argument_file.h"
 #include "trainer/command_line/command_line.h"
+#include "trainer/loop/live_model.h"
 #include "trainer/loop/train_loop.h"
 #include "trainer/plan/derived_options.h"
 #include "trainer/plan/dry_run.h"
@@ -105,7 +106,8 @@ weft::ExitCode run(weft::ParsedArguments& parsed, weft::HostGroup& ranks,
   }
   config.fill_defaults();
   if (config.dry_run) {
-    if (ranks.rank() == 0) weft::dry_run(config, parsed.notes, num_ranks_on_host(ranks), stdout);
+    if (ranks.rank() == 0)
+      weft::dry_run(config, parsed.notes, num_ranks_on_host(ranks), weft::eval_task_bytes, stdout);
     return weft::ExitCode::kDone;
   }
   weft::install_stop_signals();

@@ -126,7 +126,7 @@ std::optional<DeviceCeilings> find_ceilings(const std::filesystem::path& file,
   std::optional<DeviceCeilings> alike;
   for (const DeviceCeilings& one : read_all(file)) {
     if (one.device_id == device_id) return one;
-    if (one.device == description) alike = one;
+    if (one.device == description || one.device.starts_with(description + " (")) alike = one;
   }
   return alike;
 }

@@ -48,8 +48,8 @@ std::filesystem::path ceilings_file(const std::filesystem::path& algorithm_file)
 // Throws std::runtime_error if the file is of another kind, std::system_error if it cannot be
 // written.
 void store_ceilings(const std::filesystem::path& file, const std::vector<DeviceCeilings>& measured);
-// Returns those of this device; else those of another one with the same `description`; else
-// nothing. Throws as store_ceilings().
+// Returns those of this device; else those of another one with the same `description`, or whose
+// description begins with this name ("NVIDIA H200"); else nothing. Throws as store_ceilings().
 std::optional<DeviceCeilings> find_ceilings(const std::filesystem::path& file,
                                             const std::string& device_id,
                                             const std::string& description);

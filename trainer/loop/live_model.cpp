@@ -8,6 +8,7 @@
 
 #include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/process/stop_signal.h"
+#include "kernels/recording_backend.h"
 #include "trainer/generate/text_tokenizer.h"
 #include "trainer/plan/train_setup.h"
 #include "trainer/ranks/agreement.h"
@@ -54,6 +55,11 @@ Score score_at(const std::string& bytes, size_t i) {
   return score;
 }
 
+// Scores are computed for as many tokens at a time as training is planned for, or fewer.
+int64_t batch_tokens(const ModelShape& shape) {
+  return std::min(Scorer::kBatchTokens, shape.micro_batch_size * shape.seq_length);
+}
+
 bool is_multiple(int64_t iteration, const std::optional<int64_t>& interval) {
   return interval && iteration % *interval == 0;
 }
@@ -76,15 +82,33 @@ RunTexts read_run_texts(const Config& config, const RunVocabulary& vocabulary) {
   return texts;
 }
 
-// Scores are computed for as many tokens at a time as training is planned for, or fewer.
+// A scorer without a device tells what it takes, and which operations a batch of the longest
+// requests has.
+int64_t eval_task_bytes(const Config& config, const ModelShape& shape,
+                        const RunVocabulary& vocabulary, const WorkspaceBytes& workspace_bytes) {
+  if (config.eval_tasks.empty() || config.plans_without_data()) return 0;
+  const RunTexts texts = read_run_texts(config, vocabulary);
+  const int64_t longest = texts.tasks->longest_request();
+  RecordingBackend recorder;
+  InferenceWeights weights{.shape = shape, .end_of_document = vocabulary.end_of_document};
+  weights.shape.fp8.reset();
+  const int64_t num_weights = ParameterTable(weights.shape, {}).arena_elements();
+  weights.shared = Tensor(recorder.allocate(num_weights * size_bytes(shape.dtype), Memory::kDevice),
+                          shape.dtype, {num_weights});
+  Scorer scorer(recorder, weights, longest, batch_tokens(shape));
+  recorder.clear();
+  const ScoreRequest request{std::vector<int32_t>(static_cast<size_t>(longest) + 1)};
+  scorer.score(std::vector<ScoreRequest>(scorer.batch_size(), request));
+  return scorer.device_bytes() + workspace_bytes(recorder.operations());
+}
+
 LiveModel::LiveModel(Run& run) : run_(run) {
   HostGroup& ranks = run.start.ranks;
   backend_ = create_backend(run.device->backend->kind(), local_rank(ranks));
   const ModelShape& shape = run.model.trainer->shape();
   int64_t num_bytes = 0;
   if (run.texts.tasks) {
-    scorer_.emplace(*backend_, weights(), run.texts.tasks->longest_request(),
-                    std::min(Scorer::kBatchTokens, shape.micro_batch_size * shape.seq_length));
+    scorer_.emplace(*backend_, weights(), run.texts.tasks->longest_request(), batch_tokens(shape));
     num_bytes += scorer_->device_bytes();
   }
   if (!run.texts.prompts.empty() && ranks.rank() + 1 == ranks.size()) {

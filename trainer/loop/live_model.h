@@ -10,6 +10,7 @@
 #include "trainer/evaluate/task_list.h"
 #include "trainer/generate/text_generator.h"
 #include "trainer/loop/run.h"
+#include "trainer/plan/dry_run.h"
 
 namespace weft {
 
@@ -17,6 +18,11 @@ namespace weft {
 // prompts that cannot serve, and where the run's tokenizer cannot be found: before the model is
 // built.
 RunTexts read_run_texts(const Config& config, const RunVocabulary& vocabulary);
+
+// Returns the device memory that --eval-tasks takes, as a LiveModel allocates it; 0 without them,
+// and where no dataset is named, whose tokenizer they need. Throws as read_run_texts().
+int64_t eval_task_bytes(const Config& config, const ModelShape& shape,
+                        const RunVocabulary& vocabulary, const WorkspaceBytes& workspace_bytes);
 
 class LiveModel {
  public:

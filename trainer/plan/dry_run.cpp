@@ -6,10 +6,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <deque>
+#include <filesystem>
 #include <memory>
 #include <optional>
 
 #include "indexed_dataset/base/process/exit_code.h"
+#include "kernels/cuda_scratch.h"
+#include "trainer/ceilings/device_ceilings.h"
 #include "trainer/config/device_profile.h"
 #include "trainer/data/loader_plan.h"
 #include "trainer/log/banner.h"
@@ -53,6 +56,24 @@ struct PlannedDevice {
     return num_groups_of_several(topology) * kNcclGroupBytes;
   }
 
+  std::optional<int> multiprocessors() const {
+    if (!profile) return std::nullopt;
+    return static_cast<int>(profile->num_multiprocessors);
+  }
+  int64_t workspace_bytes(std::span<const AnyOperation> operations) const {
+    return profile ? cuda::workspace_bytes(operations, *multiprocessors())
+                   : backend->workspace_bytes(operations);
+  }
+
+  // Returns what --measure-device has found of this device, or of another one of its kind.
+  std::optional<DeviceCeilings> find_measured(const Config& config) const {
+    const std::string algorithms = algorithm_cache(config);
+    if (algorithms.empty()) return std::nullopt;
+    const std::filesystem::path file = ceilings_file(algorithms);
+    return profile ? find_ceilings(file, "", profile->name)
+                   : find_ceilings(file, ceilings_id(*backend), backend->description());
+  }
+
   // Returns the host's memory that a rank may take; none where a profile does not tell.
   std::optional<int64_t> share_of_host(int64_t ranks_on_host) const {
     if (!profile) return free_host_bytes() / ranks_on_host;
@@ -81,11 +102,29 @@ std::string short_count(double count) {
   return fmt::format("{:.0f}", count);
 }
 
+// Returns ", 2.3 days at 60 % of the 676 TFLOP/s that were measured": by what the device's products
+// sustain, or else by what its maker says that they reach. A step of a large model has usually such
+// a share of either. Returns "" for a device of which neither is known.
+std::string days_text(const Config& config, const PlannedDevice& device, double flops) {
+  constexpr double kShareOfMeasured = 0.6, kShareOfPeak = 0.4, kSecondsPerDay = 86400;
+  const bool is_fp32 = config.dtype() == DType::kFloat32;
+  const std::optional<DeviceCeilings> measured = device.find_measured(config);
+  const std::optional<double> peak = is_fp32 ? std::nullopt : peak_tflops(device.description);
+  if (!measured && !peak) return "";
+  const double tflops = !measured ? *peak : is_fp32 ? measured->fp32_tflops : measured->bf16_tflops;
+  const double share = measured ? kShareOfMeasured : kShareOfPeak;
+  const double flops_per_s = share * tflops * 1e12 * static_cast<double>(config.world_size);
+  return fmt::format(", {:.3g} days at {:.0f} % of {}", flops / flops_per_s / kSecondsPerDay,
+                     100 * share,
+                     measured ? fmt::format("the {:.4g} TFLOP/s that were measured", tflops)
+                              : fmt::format("{} TFLOP/s", tflops));
+}
+
 // The whole plan in one line: the model, the devices, their memory, idle time, length and days.
 std::string verdict_line(const Config& config, const ModelShape& shape, const Topology& topology,
                          const BatchSchedule& schedule, const PlannedDevice& device,
                          int64_t needed_bytes) {
-  constexpr double kGiB = 1 << 30, kUsualMfu = 0.4, kSecondsPerDay = 86400;
+  constexpr double kGiB = 1 << 30;
   const int64_t free_bytes =
       device.profile ? device.profile->free_bytes() : device.backend->free_memory_bytes();
   std::string text = fmt::format(
@@ -102,14 +141,7 @@ std::string verdict_line(const Config& config, const ModelShape& shape, const To
       static_cast<double>(schedule.after(schedule.num_iterations(), {}).consumed.tokens);
   text += fmt::format(", {} iterations of up to {} tokens", schedule.num_iterations(),
                       short_count(static_cast<double>(config.global_batch() * config.seq_length)));
-  const std::optional<double> peak =
-      config.dtype() == DType::kFloat32 ? std::nullopt : peak_tflops(device.description);
-  if (peak) {
-    const double flops_per_s = kUsualMfu * *peak * 1e12 * static_cast<double>(config.world_size);
-    text += fmt::format(", {:.3g} days at 40 % of {} TFLOP/s",
-                        model_flops(shape, tokens) / flops_per_s / kSecondsPerDay, *peak);
-  }
-  return text + "\n";
+  return text + days_text(config, device, model_flops(shape, tokens)) + "\n";
 }
 
 std::string schedule_table(const Config& config, const BatchSchedule& schedule) {
@@ -247,7 +279,7 @@ struct PlannedData {
 }  // namespace
 
 void dry_run(const Config& config, const std::vector<std::string>& notes, int64_t ranks_on_host,
-             std::FILE* out) {
+             const PlanEvalTasks& plan_eval_tasks, std::FILE* out) {
   const BatchSchedule schedule(config);
   const RunVocabulary vocabulary = find_run_vocabulary(config);
   check_padding(config, vocabulary);
@@ -255,8 +287,7 @@ void dry_run(const Config& config, const std::vector<std::string>& notes, int64_
   const PlannedDevice device(config);
   const ModelShape shape = model_shape(config, vocabulary.num_tokens);
   const Topology topology = topology_of(config, shape);
-  std::optional<int> multiprocessors;
-  if (device.profile) multiprocessors = static_cast<int>(device.profile->num_multiprocessors);
+  const std::optional<int> multiprocessors = device.multiprocessors();
   const std::deque<PlannedStage> stages =
       plan_stages(config, vocabulary.num_tokens, *device.backend, multiprocessors);
   const auto largest = std::max_element(stages.begin(), stages.end(),
@@ -266,8 +297,11 @@ void dry_run(const Config& config, const std::vector<std::string>& notes, int64_
   const MemoryPlan& plan = largest->plan();
   const int64_t nccl_bytes = device.nccl_bytes(config, topology);
   const PlannedData data(config, schedule);
-  std::string text =
-      verdict_line(config, shape, topology, schedule, device, plan.device_bytes() + nccl_bytes);
+  const int64_t task_bytes = plan_eval_tasks(
+      config, shape, vocabulary,
+      [&device](std::span<const AnyOperation> all) { return device.workspace_bytes(all); });
+  const int64_t needed_bytes = plan.device_bytes() + nccl_bytes + task_bytes;
+  std::string text = verdict_line(config, shape, topology, schedule, device, needed_bytes);
   if (config.verbose) {
     text += start_banner(config, notes, schedule, vocabulary);
   } else {
@@ -293,6 +327,10 @@ void dry_run(const Config& config, const std::vector<std::string>& notes, int64_
     text += fmt::format(" > NCCL: about {} MiB more on each device, {} for each of {} groups\n",
                         nccl_bytes >> 20, kNcclGroupBytes >> 20, num_groups_of_several(topology));
   }
+  if (task_bytes > 0)
+    text += fmt::format(" > --eval-tasks: {:.2f} MiB more on each device\n", to_mib(task_bytes));
+  if (!config.eval_tasks.empty() && task_bytes == 0)
+    text += " > --eval-tasks: not planned: no dataset is named, whose tokenizer it needs\n";
   text += config.verbose
               ? schedule_table(config, schedule) + flops_line(config, shape, schedule) + data.text
               : " > with --verbose: all arguments, stages, parameters of each rank, "
@@ -306,13 +344,12 @@ void dry_run(const Config& config, const std::vector<std::string>& notes, int64_
     return memory_advice(config, {free_bytes, of_host}, [&](const Config& changed) {
       RankBytes bytes =
           largest_rank_bytes(changed, vocabulary.num_tokens, *device.backend, multiprocessors);
-      bytes.device += device.nccl_bytes(changed, topology_of(changed, shape));
+      bytes.device += device.nccl_bytes(changed, topology_of(changed, shape)) + task_bytes;
       return bytes;
     });
   };
   if (device.profile) {
-    check_device_memory(plan.device_bytes() + nccl_bytes, device.profile->free_bytes(),
-                        device.profile->name, advice);
+    check_device_memory(needed_bytes, device.profile->free_bytes(), device.profile->name, advice);
     const auto most =
         std::max_element(stages.begin(), stages.end(), [](const auto& a, const auto& b) {
           return a.plan().class_bytes(MemoryClass::kPinnedHost) <
@@ -324,7 +361,7 @@ void dry_run(const Config& config, const std::vector<std::string>& notes, int64_
                        *share, config.device_profile);
     }
   } else {
-    check_device_memory(plan.device_bytes() + nccl_bytes, device.backend->free_memory_bytes(),
+    check_device_memory(needed_bytes, device.backend->free_memory_bytes(),
                         device.backend->description(), advice);
     check_memory(plan, *device.backend, data.needs, advice);
     check_memory_of_host(ranks_on_host,

@@ -1,6 +1,6 @@
 """make.py: what lm-evaluation-harness makes of the made-up rows NAME.rows.jsonl beside this file, as NAME.jsonl, and its samples_*.jsonl.
 
-Made with lm_eval 0.4.13 and datasets 4.x:   pip install lm_eval==0.4.13 && python3 make.py
+Made with lm_eval 0.4.13 and datasets 5.2.0:   pip install "lm_eval==0.4.13" "datasets==5.2.0" && python3 make.py
 """
 import json
 import pathlib

@@ -144,6 +144,37 @@ TEST_F(LiveModelRun, DataParallelRanksShareTheBenchmarks) {
   expect_those_of_the_checkpoint("watched", scores, samples);
 }
 
+TEST_F(LiveModelRun, DryRunCountsTheMemoryOfBenchmarks) {
+  write_tasks();
+  const Arguments tasks = {"--eval-tasks", (folder_ / "steps.jsonl").string(),
+                           "--eval-tasks-interval", "10"};
+  const auto needed_gib = [this] {
+    const std::string text = output();
+    return std::stod(text.substr(text.find("needs ") + 6));
+  };
+  const auto between = [this](const std::string& begin, const std::string& end) {
+    const std::string text = output();
+    const size_t at = text.find(begin) + begin.size();
+    return text.find(begin) == text.npos ? "none" : text.substr(at, text.find(end, at) - at);
+  };
+  ASSERT_EQ(run(training("run", tasks)), 0) << output();
+  const std::string taken = between(" > --eval-tasks and --sample-prompt: ", " MiB more memory");
+  ASSERT_EQ(run(training("run", with(tasks, {"--dry-run"}))), 0) << output();
+  EXPECT_EQ(between(" > --eval-tasks: ", " MiB more on each device"), taken);
+  // The verdict counts it: examples of 4,000 characters need more than the verdict's last digit.
+  const Arguments longer = {"--seq-length", "4096", "--max-position-embeddings", "4096",
+                            "--dry-run"};
+  ASSERT_EQ(run(training("run", longer)), 0) << output();
+  const double without = needed_gib();
+  write_file_atomically(
+      folder_ / "steps.jsonl",
+      nlohmann::json{{"context", std::string(4000, 'x')}, {"endings", {"y"}}}.dump() + "\n");
+  ASSERT_EQ(run(training("run", with(longer, tasks))), 0) << output();
+  const double planned = std::stod(between(" > --eval-tasks: ", " MiB more on each device"));
+  EXPECT_NEAR(needed_gib() - without, planned / 1024, 0.011);
+  EXPECT_GT(planned, 20);
+}
+
 TEST_F(LiveModelRun, WhatCannotServeIsToldBeforeTheModelIsBuilt) {
   write_tasks();
   const auto expect = [&](const Arguments& more, ExitCode code, const std::string& what) {

@@ -44,6 +44,39 @@ TEST_F(Training, DryRunBeginsWithItsVerdictAndShowsOneTable) {
   EXPECT_THAT(output(), HasSubstr("\nWARNING: --split 98,2,0 gives the test set 0 %"));
 }
 
+TEST_F(Training, DryRunTellsDaysByTheMeasuredSpeedWhereThereIsOne) {
+  const Arguments planned = {"--dry-run", "--gemm-algorithm-cache", (folder_ / "gemm").string()};
+  ASSERT_EQ(run(arguments("run", 30, planned)), 0) << output();
+  EXPECT_THAT(output(), Not(HasSubstr(" days at "))) << "nobody knows the speed of a CPU";
+  const std::string text = output();
+  const size_t begin = text.find(" on 1 x ") + 8;
+  const std::string cpu = text.substr(begin, text.find(" (TP") - begin);
+  const auto measured = [](const std::string& device, double bf16_tflops, double fp32_tflops) {
+    nlohmann::json all = {{"device", device},           {"device_id", "of " + device},
+                          {"measured_at", ""},          {"bf16_tflops", bf16_tflops},
+                          {"fp32_tflops", fp32_tflops}, {"power_limit_w", nullptr},
+                          {"power_w", nullptr},         {"sm_clock_mhz", nullptr}};
+    for (const char* other :
+         {"copy_gb_per_s", "triad_gb_per_s", "launch_us", "round_trip_us", "seconds"})
+      all[other] = 1;
+    return all;
+  };
+  const nlohmann::json file = {
+      {"format", "weft-device-ceilings 1"},
+      {"devices", {measured(cpu, 0.25, 0.5), measured("NVIDIA H200 (sm_90, 139 GiB)", 676.1, 50)}}};
+  write_file_atomically(folder_ / "device-ceilings.json", file.dump());
+  ASSERT_EQ(run(arguments("run", 30, planned)), 0) << output();
+  EXPECT_THAT(output(), HasSubstr(" days at 60 % of the 0.5 TFLOP/s that were measured\n"));
+  const auto on = [&](const char* profile) {
+    return with(arguments("run", 30, planned),
+                {"--bf16", "--kv-channels", "64", "--device-profile", profile});
+  };
+  ASSERT_EQ(run(on("h200")), 0) << output();
+  EXPECT_THAT(output(), HasSubstr(" days at 60 % of the 676.1 TFLOP/s that were measured\n"));
+  ASSERT_EQ(run(on("h100")), 0) << output();
+  EXPECT_THAT(output(), HasSubstr(" days at 40 % of 989.4 TFLOP/s\n"));
+}
+
 TEST_F(Training, DryRunPlansTheSlotsThatTheLoadersTake) {
   const auto line = [this] {
     const std::string text = output();
