@@ -5,6 +5,7 @@
 // with these headers: the name of the function that the plug-in exports holds their version.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -18,6 +19,11 @@ namespace weft {
 
 enum class TableFormat { kParquet, kArrowFile, kArrowStream };
 
+// The bytes from `begin` up to, not including, `end`.
+struct FileRange {
+  int64_t begin = 0, end = 0;
+};
+
 // The bytes of a file. Thread-safe.
 class RandomAccess {
  public:
@@ -26,6 +32,15 @@ class RandomAccess {
   // Fills `data` with the bytes from `offset_bytes` on, which are all within the file. Throws what
   // the file's reader throws; the plug-in hands that on.
   virtual void read(int64_t offset_bytes, char* data, size_t size_bytes) const = 0;
+  // The same bytes for a reader that goes through these ranges: the groups one after another, the
+  // ranges of a group side by side, each from front to back. A file that lies far away is read
+  // ahead so. Null where nothing is gained by it. `cancelled` must outlive it; then read() throws
+  // ReadCancelled.
+  virtual std::unique_ptr<RandomAccess> reading_ahead(
+      const std::vector<std::vector<FileRange>>& /*groups*/,
+      const std::atomic<bool>& /*cancelled*/) const {
+    return nullptr;
+  }
 };
 
 // What is wanted of a table, and how.
@@ -34,7 +49,8 @@ struct RowRequest {
     std::string name;               // of a column; where there is none, `path` counts
     std::vector<std::string> path;  // names of columns within each other; may be empty
   };
-  std::vector<Key> keys;
+  std::vector<Key> keys;                          // their columns hold texts
+  std::vector<Key> values;                        // theirs hold texts, numbers or bools
   std::vector<std::vector<std::string>> origins;  // paths; those that name no text are passed over
   size_t max_text_bytes = 0;                      // of a value under a key
   size_t max_origin_bytes = 0;                    // of one under an origin: it is cut there
@@ -58,21 +74,25 @@ class RowSource {
 class Table {
  public:
   virtual ~Table() = default;
+  // Throws std::runtime_error where a column that the request names is not there, or holds what it
+  // must not.
+  virtual void check(const RowRequest& request) const = 0;
   // Where reading can begin, ascending, [0] = 0. These are the row groups' places in the file where
   // the format has them, and else numbers that divide it evenly.
   virtual const std::vector<int64_t>& part_begins() const = 0;
   // The rows of the range [begin, end): part begins, or the size of the file. The first
-  // `num_rows_passed` of them are passed over. Throws as RowSource::next. Must not outlive the
-  // table.
+  // `num_rows_passed` of them are passed over. Throws as check() and RowSource::next. Must not
+  // outlive the table; `cancelled` is that of RandomAccess::reading_ahead.
   virtual std::unique_ptr<RowSource> read(int64_t begin, int64_t end, int64_t num_rows_passed,
-                                          const RowRequest& request) const = 0;
+                                          const RowRequest& request,
+                                          const std::atomic<bool>& cancelled) const = 0;
 };
 
 // The plug-in exports it: it opens a table, which messages call `name`. Throws as RowSource::next.
 using OpenTable = std::unique_ptr<Table>(TableFormat format,
                                          std::shared_ptr<const RandomAccess> file,
                                          const std::string& name, int64_t max_memory_bytes);
-inline constexpr char kOpenTable[] = "weft_open_table_1";
+inline constexpr char kOpenTable[] = "weft_open_table_2";
 
 // What it exports, too: calls `use` with each row as a JSON object with all columns, lists and
 // structures among them. For small tables: of Parquet all is in memory. Throws as RowSource::next.

@@ -86,24 +86,27 @@ void read_json_rows(const std::string& path, TableFormat format,
 TableFile::TableFile(std::string name, TableFormat format, OpenBytes open_bytes)
     : name_(std::move(name)), format_(format), open_bytes_(std::move(open_bytes)) {}
 
-std::shared_ptr<const Table> TableFile::open(int64_t max_memory_bytes) const {
+std::shared_ptr<const Table> TableFile::open(int64_t max_memory_bytes,
+                                             const std::atomic<bool>& cancelled) const {
   OpenTable& open_table = *load_columnar_plugin(name_, what_is(format_)).open_table;
   const std::lock_guard lock(mutex_);
   std::shared_ptr<const Table> table = table_.lock();
   if (!table) {
-    table = open_table(format_, open_bytes_(), name_, max_memory_bytes);
+    table = open_table(format_, open_bytes_(cancelled), name_, max_memory_bytes);
     table_ = table;
   }
   keep_open(table);
   return table;
 }
 
-InputLayout TableFile::layout(const LayoutLimits& limits) const {
-  const std::shared_ptr<const Table> table = open(kMaxMetadataBytes);
+InputLayout TableFile::layout(const RowRequest& wanted, const std::atomic<bool>& cancelled,
+                              const LayoutLimits& limits) const {
+  const std::shared_ptr<const Table> table = open(kMaxMetadataBytes, cancelled);
+  table->check(wanted);
   InputLayout layout;
   layout.format = format_ == TableFormat::kParquet ? "parquet" : "arrow";
   layout.has_rows = true;
-  layout.file_bytes = open_bytes_()->size_bytes();
+  layout.file_bytes = open_bytes_(cancelled)->size_bytes();
   const int64_t distance_bytes = limits.part_distance_bytes(layout.file_bytes);
   for (const int64_t begin : table->part_begins()) {
     if (begin - layout.part_begins.back() >= distance_bytes) layout.part_begins.push_back(begin);
@@ -112,7 +115,8 @@ InputLayout TableFile::layout(const LayoutLimits& limits) const {
 }
 
 std::unique_ptr<RowSource> TableFile::read(int64_t begin, int64_t end, int64_t num_rows_passed,
-                                           const RowRequest& request) const {
+                                           const RowRequest& request,
+                                           const std::atomic<bool>& cancelled) const {
   // The table lives as long as what reads its rows.
   class KeptOpen final : public RowSource {
    public:
@@ -125,8 +129,8 @@ std::unique_ptr<RowSource> TableFile::read(int64_t begin, int64_t end, int64_t n
     std::shared_ptr<const Table> table_;
     std::unique_ptr<RowSource> rows_;
   };
-  auto table = open(request.max_memory_bytes);
-  auto rows = table->read(begin, end, num_rows_passed, request);
+  auto table = open(request.max_memory_bytes, cancelled);
+  auto rows = table->read(begin, end, num_rows_passed, request, cancelled);
   return std::make_unique<KeptOpen>(std::move(table), std::move(rows));
 }
 

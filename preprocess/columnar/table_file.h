@@ -1,6 +1,7 @@
 // A file with a table in it, as an input: what it is by its first bytes, its parts, its rows.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -32,18 +33,23 @@ std::shared_ptr<const RandomAccess> open_random_access(const std::string& path);
 // opened last stays open, for consecutive tasks are mostly of one file.
 class TableFile {
  public:
-  using OpenBytes = std::function<std::shared_ptr<const RandomAccess>()>;
+  using OpenBytes =
+      std::function<std::shared_ptr<const RandomAccess>(const std::atomic<bool>& cancelled)>;
   // `open_bytes` is called for each time that the table is opened; messages call it `name`.
   TableFile(std::string name, TableFormat format, OpenBytes open_bytes);
 
-  // Throws UsageError where the plug-in is missing; as Table::read.
-  InputLayout layout(const LayoutLimits& limits = {}) const;
+  // Throws UsageError where the plug-in is missing; as Table::check for `wanted`, where that wants
+  // something.
+  InputLayout layout(const RowRequest& wanted, const std::atomic<bool>& cancelled,
+                     const LayoutLimits& limits = {}) const;
   // See Table::read().
   std::unique_ptr<RowSource> read(int64_t begin, int64_t end, int64_t num_rows_passed,
-                                  const RowRequest& request) const;
+                                  const RowRequest& request,
+                                  const std::atomic<bool>& cancelled) const;
 
  private:
-  std::shared_ptr<const Table> open(int64_t max_memory_bytes) const;
+  std::shared_ptr<const Table> open(int64_t max_memory_bytes,
+                                    const std::atomic<bool>& cancelled) const;
 
   const std::string name_;
   const TableFormat format_;

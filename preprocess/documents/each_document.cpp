@@ -12,7 +12,10 @@ void for_each_document(Input& input, const TokenizeRules& rules, const std::atom
                        const std::function<void(std::string_view)>& use, BadLineCounts& bad_lines,
                        std::string& first_bad_line) {
   constexpr size_t kChunkBytes = size_t{1} << 20;
-  input.look(cancelled);
+  const RowRequest request =
+      row_request(rules.json_keys, kNoOriginKey, rules.where, rules.max_line_bytes, kChunkBytes,
+                  DecoderLimits::kDefaultMaxBytes);
+  input.look(cancelled, rules.split_texts_at ? RowRequest{} : request);
   int64_t num_lines = 0;
   const auto use_all = [&](DocumentReader& documents) {
     while (documents.next()) {
@@ -37,11 +40,8 @@ void for_each_document(Input& input, const TokenizeRules& rules, const std::atom
   };
   if (input.layout().has_rows) {
     check_can_be_read(input, rules);
-    const auto rows =
-        input.open_rows(0, input.layout().file_bytes, 0,
-                        row_request(rules.json_keys, kNoOriginKey, rules.max_line_bytes,
-                                    kChunkBytes, DecoderLimits::kDefaultMaxBytes));
-    RowReader documents(rules.json_keys, rules.max_line_bytes);
+    const auto rows = input.open_rows(0, input.layout().file_bytes, 0, request, cancelled);
+    RowReader documents(rules.json_keys, rules.max_line_bytes, rules.where);
     for (RowChunk chunk; rows->next(chunk);) {
       documents.open(chunk);
       use_all(documents);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <simdjson.h>
 
+#include <cstring>
 #include <utility>
 
 #include "indexed_dataset/base/terminal/terminal_text.h"
@@ -11,9 +12,12 @@
 namespace weft {
 
 RowRequest row_request(const std::vector<std::string>& keys, std::string_view origin_key,
-                       size_t max_text_bytes, size_t chunk_bytes, int64_t max_memory_bytes) {
+                       const Condition& condition, size_t max_text_bytes, size_t chunk_bytes,
+                       int64_t max_memory_bytes) {
   RowRequest request;
   for (const std::string& key : keys) request.keys.push_back({key, nested_path(key)});
+  for (const std::string& key : keys_of(condition))
+    request.values.push_back({key, nested_path(key)});
   request.origins = origin_paths(origin_key);
   request.max_text_bytes = max_text_bytes;
   request.max_origin_bytes = kMaxOriginTextBytes;
@@ -50,12 +54,11 @@ LineOutcome RowReader::outcome_of(size_t key_idx) const {
     case Kind::kMissing:
       return {LineProblem::kMissingKey, '"' + key + '"', 0};
     case Kind::kNull:
-    case Kind::kNotText:
       return {LineProblem::kNotAString, "the value of \"" + key + '"', 0};
     case Kind::kTooLong:
       return {LineProblem::kTooLong,
               fmt::format("more than {} bytes (--max-line-bytes)", max_text_bytes_), 0};
-    case Kind::kText:
+    default:
       break;
   }
   const std::string_view text = text_of(key_idx);
@@ -65,8 +68,35 @@ LineOutcome RowReader::outcome_of(size_t key_idx) const {
           fmt::format("byte 0x{:02X}", static_cast<uint8_t>(text[position])), position};
 }
 
+DocumentValue RowReader::value(size_t value_idx) {
+  using DocumentKind = DocumentValue::Kind;
+  const size_t column = keys_.size() + value_idx;
+  const std::string_view bytes = text_of(column);
+  DocumentValue value;
+  switch (chunk_->values[index_of(column)].kind) {
+    case Kind::kText:
+      value.kind = DocumentKind::kString;
+      value.text = bytes;
+      break;
+    case Kind::kNumber:
+      value.kind = DocumentKind::kNumber;
+      std::memcpy(&value.number, bytes.data(), sizeof value.number);
+      break;
+    case Kind::kBool:
+      value.kind = DocumentKind::kBool;
+      value.number = bytes[0];
+      break;
+    case Kind::kNull:
+      value.kind = DocumentKind::kNull;
+      break;
+    default:
+      break;
+  }
+  return value;
+}
+
 Origin RowReader::origin() const {
-  for (size_t column = keys_.size(); column < chunk_->num_columns; ++column) {
+  for (size_t column = keys_.size() + num_values_; column < chunk_->num_columns; ++column) {
     if (chunk_->values[index_of(column)].kind != Kind::kText) continue;
     // It may be cut within a character.
     const std::string_view text = text_of(column);
@@ -80,10 +110,8 @@ BadLine RowReader::describe(LineOutcome outcome) const {
   BadLine bad_line{"", 0, locator(), std::move(outcome)};
   bad_line.unit = DocumentUnit::kRow;
   const LineProblem problem = bad_line.outcome.problem;
-  if (problem != LineProblem::kMissingKey && problem != LineProblem::kNotAString) return bad_line;
-  const Kind kind = chunk_->values[index_of(bad_key_idx_)].kind;
-  bad_line.hint = kind == Kind::kNull ? "it is null"
-                                      : escape_for_terminal(chunk_->explanations->at(bad_key_idx_));
+  if (problem == LineProblem::kNotAString) bad_line.hint = "it is null";
+  if (problem == LineProblem::kMissingKey) bad_line.hint = "what it lies in is null";
   return bad_line;
 }
 

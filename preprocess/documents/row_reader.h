@@ -10,16 +10,19 @@
 
 namespace weft {
 
-// What is read of a table for documents with these keys and origins. Throws as key_path() and
-// origin_paths().
+// What is read of a table for documents with these keys and origins, and for a condition. Throws as
+// key_path() and origin_paths().
 RowRequest row_request(const std::vector<std::string>& keys, std::string_view origin_key,
-                       size_t max_text_bytes, size_t chunk_bytes, int64_t max_memory_bytes);
+                       const Condition& condition, size_t max_text_bytes, size_t chunk_bytes,
+                       int64_t max_memory_bytes);
 
 class RowReader final : public DocumentReader {
  public:
-  // `max_text_bytes` is for messages: longer texts are in no chunk.
-  RowReader(const std::vector<std::string>& keys, size_t max_text_bytes)
-      : keys_(keys), max_text_bytes_(max_text_bytes) {}
+  // As row_request() was given them. `max_text_bytes` is for messages: longer texts are in no
+  // chunk.
+  RowReader(const std::vector<std::string>& keys, size_t max_text_bytes,
+            const Condition& condition = {})
+      : keys_(keys), num_values_(condition.size()), max_text_bytes_(max_text_bytes) {}
 
   // Begins with the first row of `chunk`, which must live until the last one.
   void open(const RowChunk& chunk);
@@ -28,8 +31,7 @@ class RowReader final : public DocumentReader {
   const LineOutcome& outcome() const override { return outcome_; }
   int64_t locator() const override { return chunk_->first_row + row_; }
   bool each_text(size_t key_idx, const UseText& use) override { return use(text_of(key_idx)); }
-  // A table is read for texts and origins alone: planned_run.cpp refuses --where for it.
-  DocumentValue value(size_t) override { return {}; }
+  DocumentValue value(size_t value_idx) override;
   Origin origin() const override;
   int64_t num_replaced_surrogates() const override { return 0; }
   BadLine describe(LineOutcome outcome) const override;
@@ -44,6 +46,7 @@ class RowReader final : public DocumentReader {
   LineOutcome outcome_of(size_t key_idx) const;
 
   const std::vector<std::string> keys_;
+  const size_t num_values_;
   const size_t max_text_bytes_;
   const RowChunk* chunk_ = nullptr;
   int64_t row_ = -1;  // of the chunk

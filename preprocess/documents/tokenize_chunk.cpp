@@ -18,13 +18,7 @@ TokenType token_type(const TokenizeRules& rules, int64_t vocabulary_size) {
 }
 
 void check_can_be_read(const Input& input, const TokenizeRules& rules) {
-  if (!input.layout().has_rows) return;
-  if (!rules.where.empty()) {
-    throw UsageError(input.name() +
-                     ": --where looks at keys of JSON lines, and this is a table: leave out its "
-                     "rows before, with what wrote it");
-  }
-  if (rules.split_texts_at)
+  if (input.layout().has_rows && rules.split_texts_at)
     throw UsageError(input.name() + ": this is a table: leave --input-format text out");
 }
 
@@ -44,7 +38,7 @@ ChunkTokenizer::ChunkTokenizer(std::shared_ptr<const Vocabulary> vocabulary,
                                                : vocabulary->end_of_document()),
       tokenizer_(vocabulary, rules.special_tokens),
       lines_(make_chunk_reader(rules)),
-      rows_(rules.json_keys, rules.max_line_bytes),
+      rows_(rules.json_keys, rules.max_line_bytes, rules.where),
       marks_(rules.json_keys.size()) {}
 
 void ChunkTokenizer::tokenize(const LineChunk& chunk, Batch& result) {

@@ -47,8 +47,8 @@ struct TokenizeRules {
 // not fit the one that the rules want.
 TokenType token_type(const TokenizeRules& rules, int64_t vocabulary_size);
 
-// Throws UsageError for an input, which was looked at, that the rules are not for: a table cannot
-// be asked by --where, and is no plain text.
+// Throws UsageError for an input, which was looked at, that the rules are not for: a table is no
+// plain text.
 void check_can_be_read(const Input& input, const TokenizeRules& rules);
 
 // The reader of what a LineChunker has cut at rules.split_at(). Throws as LineReader.

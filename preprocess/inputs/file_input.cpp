@@ -73,7 +73,7 @@ class FileInput final : public Input {
   }
 
   // A file that does not tell its size is read as a pipe is.
-  void look(const std::atomic<bool>&) override {
+  void look(const std::atomic<bool>& cancelled, const RowRequest& wanted) override {
     const struct stat status = status_of(name());
     if (S_ISDIR(status.st_mode)) {
       errno = EISDIR;
@@ -83,9 +83,10 @@ class FileInput final : public Input {
     if (S_ISREG(status.st_mode) && !tells_its_size(name(), status.st_size)) return be_stream();
     identity_ = identity_of(status);
     if (const auto format = table_format_of_file(name())) {
-      table_ = std::make_unique<TableFile>(name(), *format,
-                                           [path = name()] { return open_random_access(path); });
-      layout_ = table_->layout();
+      table_ = std::make_unique<TableFile>(
+          name(), *format,
+          [path = name()](const std::atomic<bool>&) { return open_random_access(path); });
+      layout_ = table_->layout(wanted, cancelled);
     } else {
       layout_ = input_layout(name());
     }
@@ -101,8 +102,9 @@ class FileInput final : public Input {
                             options);
   }
   std::unique_ptr<RowSource> open_rows(int64_t begin, int64_t end, int64_t num_rows_passed,
-                                       const RowRequest& request) const override {
-    return table_->read(begin, end, num_rows_passed, request);
+                                       const RowRequest& request,
+                                       const std::atomic<bool>& cancelled) const override {
+    return table_->read(begin, end, num_rows_passed, request, cancelled);
   }
 
  private:
@@ -120,7 +122,7 @@ class PipeInput final : public Input {
   int opening_error() const override {
     return !is_standard_input() && ::access(path_.c_str(), R_OK) != 0 ? errno : 0;
   }
-  void look(const std::atomic<bool>&) override { be_stream(); }
+  void look(const std::atomic<bool>&, const RowRequest&) override { be_stream(); }
   std::unique_ptr<ByteSource> open(int64_t, int64_t, const std::atomic<bool>& cancelled,
                                    const DecodeOptions& options) const override {
     auto raw = is_standard_input() ? open_standard_input(cancelled) : open_file(path_, cancelled);

@@ -26,7 +26,7 @@ std::string read_list(const std::string& list, const HttpOptions& options,
   const auto input = make_input(list, options);
   input->check_name();
   check_can_be_opened({input});
-  input->look(cancelled);
+  input->look(cancelled, {});
   const auto source = input->open(0, -1, cancelled, {});
   std::string text;
   for (size_t num_read = 1; num_read > 0;) {

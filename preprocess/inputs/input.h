@@ -39,9 +39,9 @@ class Input {
   // Why it cannot be opened, as an errno; 0 if nothing is known against it. Asks no server.
   virtual int opening_error() const { return 0; }
 
-  // Finds identity and layout, decoding nothing. Throws std::system_error or NetworkError if the
-  // input cannot be read, ReadCancelled.
-  virtual void look(const std::atomic<bool>& cancelled) = 0;
+  // Finds identity and layout, decoding nothing. `wanted` is what will be wanted of a table. Throws
+  // std::system_error or NetworkError if the input cannot be read, as Table::check, ReadCancelled.
+  virtual void look(const std::atomic<bool>& cancelled, const RowRequest& wanted) = 0;
   // All that follows is for an input that was looked at, and thread-safe.
   const InputIdentity& identity() const { return identity_; }
   const InputLayout& layout() const { return layout_; }
@@ -56,7 +56,8 @@ class Input {
                                            const DecodeOptions& options) const = 0;
   // The rows of the range, for an input whose layout has rows; see Table::read().
   virtual std::unique_ptr<RowSource> open_rows(int64_t begin, int64_t end, int64_t num_rows_passed,
-                                               const RowRequest& request) const;
+                                               const RowRequest& request,
+                                               const std::atomic<bool>& cancelled) const;
 
  protected:
   explicit Input(std::string name) : name_(std::move(name)) {}

@@ -34,7 +34,8 @@ bool is_pipe_or_device(const std::string& path) {
 
 }  // namespace
 
-std::unique_ptr<RowSource> Input::open_rows(int64_t, int64_t, int64_t, const RowRequest&) const {
+std::unique_ptr<RowSource> Input::open_rows(int64_t, int64_t, int64_t, const RowRequest&,
+                                            const std::atomic<bool>&) const {
   throw std::logic_error(name_ + ": has no rows");
 }
 
@@ -53,7 +54,7 @@ Inputs make_inputs(const std::vector<std::string>& names, const HttpOptions& opt
 std::unique_ptr<ByteSource> open_input(const std::string& name, const std::atomic<bool>& cancelled,
                                        const DecodeOptions& options, const HttpOptions& http) {
   const std::shared_ptr<Input> input = make_input(name, http);
-  input->look(cancelled);
+  input->look(cancelled, {});
   return input->open(0, -1, cancelled, options);
 }
 

@@ -1,9 +1,12 @@
-// An address of the web or of a store as an input: fetched ahead while it is read, and stored
-// nowhere.
+// An address of the web or of a store as an input: lines are fetched ahead while they are read, of
+// a table the ranges that the wanted columns lie in. Nothing is stored.
 #include <utility>
 
+#include "indexed_dataset/base/process/exit_code.h"
+#include "preprocess/columnar/table_file.h"
 #include "preprocess/compressed/decompress.h"
 #include "preprocess/inputs/input.h"
+#include "preprocess/inputs/remote_bytes.h"
 #include "preprocess/stores/find_store.h"
 #include "preprocess/web/url_source.h"
 
@@ -22,11 +25,25 @@ class UrlInput final : public Input {
   }
   void check_name() const override { check_remote_address(address_, options_.fetch.http); }
 
-  void look(const std::atomic<bool>& cancelled) override {
+  void look(const std::atomic<bool>& cancelled, const RowRequest& wanted) override {
     file_ = open_remote(address_, options_.fetch.http);
     options_.expected = {};
     const UrlStat stat = stat_url(file_, options_, cancelled);
     identity_ = {version_text(stat.identity), stat.identity.size_bytes};
+    options_.expected = stat.identity;  // another file is a NetworkError from now on
+    if (const auto format = table_format(stat.first_bytes)) {
+      if (!stat.has_ranges || identity_.version.empty() || identity_.file_bytes < 0) {
+        throw NetworkError(name() +
+                           ": its server gives no ranges of it, or does not say of which version "
+                           "they are, as reading a table needs: download it first");
+      }
+      table_ = std::make_unique<TableFile>(
+          name(), *format, [this](const std::atomic<bool>& while_opening) {
+            return open_remote_bytes(file_, options_, while_opening);
+          });
+      layout_ = table_->layout(wanted, cancelled);
+      return;
+    }
     layout_ = {};
     layout_.file_bytes = stat.identity.size_bytes;
     const auto decoder = decoder_for(stat.first_bytes);
@@ -34,7 +51,6 @@ class UrlInput final : public Input {
     // A run that goes on asks for the rest only, where the server can prove that it is one.
     layout_.cut_anywhere = !decoder && layout_.file_bytes >= 0 && !identity_.version.empty();
     layout_.is_one_task = true;
-    options_.expected = stat.identity;  // another file is a NetworkError from now on
   }
 
   // The range goes to the file's end. What begins in the middle is plain.
@@ -43,11 +59,17 @@ class UrlInput final : public Input {
     auto raw = open_url_source(file_, options_, begin, cancelled);
     return begin > 0 ? std::move(raw) : decode(std::move(raw), name(), options);
   }
+  std::unique_ptr<RowSource> open_rows(int64_t begin, int64_t end, int64_t num_rows_passed,
+                                       const RowRequest& request,
+                                       const std::atomic<bool>& cancelled) const override {
+    return table_->read(begin, end, num_rows_passed, request, cancelled);
+  }
 
  private:
   const std::string address_;
   UrlOptions options_;
   std::shared_ptr<RemoteFile> file_;  // known when it was looked at
+  std::unique_ptr<TableFile> table_;  // null: it holds none
 };
 
 }  // namespace

@@ -64,11 +64,12 @@ std::vector<bool> WorkPlan::inputs_with_rows() const {
   return have_rows;
 }
 
-WorkPlan plan_work(Inputs inputs, int64_t task_bytes, const std::atomic<bool>& cancelled) {
+WorkPlan plan_work(Inputs inputs, int64_t task_bytes, const std::atomic<bool>& cancelled,
+                   const RowRequest& wanted) {
   WorkPlan plan;
   int64_t num_bytes = 0;
   for (auto& input : inputs) {
-    input->look(cancelled);
+    input->look(cancelled, wanted);
     const InputLayout& layout = input->layout();
     num_bytes += std::clamp<int64_t>(layout.file_bytes, 0, kMaxInputBytes);
     if (num_bytes >= kMaxInputBytes) {

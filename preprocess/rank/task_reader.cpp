@@ -108,10 +108,7 @@ class RowTask final : public TaskReader {
   RowTask(const Input& input, const Task& task, int64_t next_row, const RankOptions& options,
           const DecodeOptions& decode_options, const std::atomic<bool>& cancelled)
       : input_(input),
-        rows_(input.open_rows(task.begin, task.end, next_row,
-                              row_request(options.rules.json_keys, options.rules.origin_key,
-                                          options.rules.max_line_bytes, options.chunk_bytes,
-                                          decode_options.decoder.max_bytes))),
+        rows_(input.open_rows(task.begin, task.end, next_row, rows_wanted(options), cancelled)),
         limit_(task.limit_bytes),
         max_text_bytes_(decode_options.max_output_bytes),
         cancelled_(cancelled),
@@ -149,6 +146,12 @@ bool RowTask::next(Chunk& chunk) {
 }
 
 }  // namespace
+
+RowRequest rows_wanted(const RankOptions& options) {
+  const TokenizeRules& rules = options.rules;
+  return row_request(rules.json_keys, rules.origin_key, rules.where, rules.max_line_bytes,
+                     options.chunk_bytes, options.max_decoder_bytes);
+}
 
 std::unique_ptr<TaskReader> open_task(const Input& input, const Task& task,
                                       int64_t next_offset_bytes, const RankOptions& options,

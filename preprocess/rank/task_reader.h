@@ -29,6 +29,9 @@ class TaskReader {
   virtual int64_t num_range_bytes() const = 0;
 };
 
+// What a run reads of tables.
+RowRequest rows_wanted(const RankOptions& options);
+
 // Begins at `next_offset_bytes` behind the task's begin, 0 or where a chunk ended. Throws as
 // Input::open. What it is given must outlive the reader.
 std::unique_ptr<TaskReader> open_task(const Input& input, const Task& task,

@@ -35,7 +35,7 @@ WorkPlan first_documents(WorkPlan plan, int64_t count, const RankOptions& option
   }
   const TokenizeRules& rules = options.rules;
   const auto lines = make_chunk_reader(rules);
-  RowReader rows(rules.json_keys, rules.max_line_bytes);
+  RowReader rows(rules.json_keys, rules.max_line_bytes, rules.where);
   const DecodeOptions decoding{.max_output_bytes = options.max_output_bytes,
                                .read_ahead = true,
                                .decoder = {.max_bytes = options.max_decoder_bytes}};

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "indexed_dataset/base/process/exit_code.h"
+#include "preprocess/rank/task_reader.h"
 #include "preprocess/run/disk_space_check.h"
 #include "preprocess/run/first_documents.h"
 #include "preprocess/run/run_identity.h"
@@ -59,8 +60,8 @@ PlannedRun::PlannedRun(const PipelineConfig& its_config, const PipelineEvents& i
 void PlannedRun::look_at_inputs() {
   try {
     const StopFlag stopped(events.stop_requested);
-    plan =
-        plan_work(make_inputs(config.inputs, config.http), task_bytes_of(config), stopped.flag());
+    plan = plan_work(make_inputs(config.inputs, config.http), task_bytes_of(config), stopped.flag(),
+                     config.rules.split_texts_at ? RowRequest{} : rows_wanted(config));
     for (const auto& input : plan.inputs) check_can_be_read(*input, config.rules);
     if (config.max_documents >= 0)
       plan = first_documents(std::move(plan), config.max_documents, config, stopped.flag());

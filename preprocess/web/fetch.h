@@ -54,6 +54,8 @@ class Fetch {
 
   // Where what has come without a gap ends, or the file. Not beside run() on another thread.
   int64_t first_missing() const;
+  // False if the server was found to give the whole file only. Likewise.
+  bool gives_ranges() const { return !is_single_; }
   // Number of bytes before the file's end that are there, also behind a gap. Likewise.
   int64_t num_bytes_held() const;
 

@@ -20,6 +20,11 @@ namespace {
 
 struct Stopped {};
 
+NetworkError cannot_go_on(const RemoteFile& file, int64_t offset, const CannotContinue& cause) {
+  return NetworkError(file.name() + ": cannot go on at byte " + std::to_string(offset) + ": " +
+                      cause.why + "; download it first, or start anew");
+}
+
 // A ring buffer between the thread that fetches and the one that reads. The ring's byte at
 // offset % size belongs to the fetching thread from received_end_ on, to the reading one from
 // position_ up to there.
@@ -66,6 +71,8 @@ class UrlSource final : public ByteSource, private FetchSink {
     const std::lock_guard lock(mutex_);
     return known_identity_;
   }
+  // Behind the end of what is wanted.
+  bool gives_ranges() const { return fetch_.gives_ranges(); }
 
  private:
   static constexpr int64_t kMaxWakeBytes = int64_t{1} << 20;
@@ -88,9 +95,7 @@ class UrlSource final : public ByteSource, private FetchSink {
       fetch_.run();
       show_received();
     } catch (const CannotContinue& cause) {
-      error = std::make_exception_ptr(
-          NetworkError(file_->name() + ": cannot go on at byte " + std::to_string(received_end_) +
-                       ": " + cause.why + "; download it first, or start anew"));
+      error = std::make_exception_ptr(cannot_go_on(*file_, received_end_, cause));
     } catch (...) {  // Stopped as well: then no read follows
       error = std::current_exception();
     }
@@ -146,6 +151,26 @@ class UrlSource final : public ByteSource, private FetchSink {
   std::thread thread_;
 };
 
+// Where the bytes of a range go that is read at once.
+class MemorySink final : public FetchSink {
+ public:
+  MemorySink(int64_t begin, char* data, const std::atomic<bool>& cancelled)
+      : begin_(begin), data_(data), cancelled_(cancelled) {}
+
+  void on_identity(const UrlIdentity&, const std::string&) override {}
+  void write(int64_t offset, std::string_view bytes) override {
+    std::memcpy(data_ + (offset - begin_), bytes.data(), bytes.size());
+  }
+  void on_tick() override {
+    if (cancelled_.load(std::memory_order_relaxed)) throw ReadCancelled{};
+  }
+
+ private:
+  const int64_t begin_;
+  char* const data_;
+  const std::atomic<bool>& cancelled_;
+};
+
 }  // namespace
 
 UrlStat stat_url(std::shared_ptr<RemoteFile> file, const UrlOptions& options,
@@ -158,6 +183,7 @@ UrlStat stat_url(std::shared_ptr<RemoteFile> file, const UrlOptions& options,
   while (const size_t got = source.read(bytes.data(), bytes.size()))
     stat.first_bytes.append(bytes.data(), got);
   stat.identity = source.identity();
+  stat.has_ranges = source.gives_ranges();
   return stat;
 }
 
@@ -179,6 +205,20 @@ std::unique_ptr<ByteSource> open_url_source(std::shared_ptr<RemoteFile> file,
                                             const std::atomic<bool>& cancelled) {
   return std::make_unique<UrlSource>(std::move(file), options,
                                      ByteRange{begin, ByteRange::kEndless}, cancelled);
+}
+
+void read_url_range(RemoteFile& file, const UrlOptions& options, ByteRange range, char* data,
+                    const std::atomic<bool>& cancelled) {
+  UrlIdentity identity = options.expected;
+  MemorySink sink(range.begin, data, cancelled);
+  Fetch fetch(file, options.fetch, range, identity, sink);
+  try {
+    fetch.run();
+  } catch (const CannotContinue& cause) {
+    throw cannot_go_on(file, fetch.first_missing(), cause);
+  }
+  if (fetch.first_missing() < range.end)
+    throw cannot_go_on(file, fetch.first_missing(), {"the file is shorter"});
 }
 
 std::string version_text(const UrlIdentity& identity) {

@@ -31,6 +31,7 @@ struct UrlOptions {
 struct UrlStat {
   UrlIdentity identity;
   std::string first_bytes;  // kNumMagicBytes of them, fewer if the file has fewer
+  bool has_ranges = true;   // the server gives them
 };
 UrlStat stat_url(std::shared_ptr<RemoteFile> file, const UrlOptions& options,
                  const std::atomic<bool>& cancelled);
@@ -47,6 +48,12 @@ std::unique_ptr<ByteSource> open_url_source(std::shared_ptr<RemoteFile> file,
 // more than `max_bytes`.
 std::string read_url(std::shared_ptr<RemoteFile> file, const FetchOptions& options,
                      int64_t max_bytes, const std::atomic<bool>& cancelled);
+
+// Fills `data` with the bytes of the range, which lie within the file; any number of threads may
+// read one file so. Throws as ByteSource::read of a source, and NetworkError if the file is
+// shorter.
+void read_url_range(RemoteFile& file, const UrlOptions& options, ByteRange range, char* data,
+                    const std::atomic<bool>& cancelled);
 
 // The identity as one line of text ("SIZE etag ETAG" or "SIZE changed DATE"), "" without a
 // validator.

@@ -7,6 +7,9 @@
 namespace weft {
 namespace {
 
+using Kind = FoundColumn::Kind;
+using Use = WantedColumn::Use;
+
 std::string list_of_names(const std::vector<std::string>& names) {
   constexpr size_t kMostShown = 12;
   if (names.empty()) return "the file has no columns";
@@ -18,37 +21,52 @@ std::string list_of_names(const std::vector<std::string>& names) {
   return text;
 }
 
-}  // namespace
-
-WantedColumns find_columns(const RowRequest& request, const std::string& where,
-                           const std::vector<std::string>& top_names,
-                           const std::function<FoundColumn(const ColumnPath&)>& find) {
-  WantedColumns wanted;
-  std::vector<std::string> explanations;
-  for (const RowRequest::Key& key : request.keys) {
-    WantedColumn column{{key.name}, find({key.name})};
-    if (!column.found.is_there && !key.path.empty()) column = {key.path, find(key.path)};
-    if (column.found.is_list) {
-      throw std::runtime_error(where + ": the column \"" + key.name +
-                               "\" is a list, which is not read: write its elements as rows, or "
-                               "join them to one text each");
-    }
-    explanations.push_back(column.found.is_there ? "the column is " + column.found.type
-                                                 : list_of_names(top_names));
-    wanted.columns.push_back(std::move(column));
+// Why a column that is named cannot be read; "" if it can.
+std::string problem_of(const FoundColumn& found, Use use,
+                       const std::vector<std::string>& top_names) {
+  if (found.kind == Kind::kNone) return "is not there; " + list_of_names(top_names);
+  if (found.kind == Kind::kNull || found.kind == Kind::kText) return "";
+  if (use == Use::kValue) {
+    return found.has_values() ? ""
+                              : "is " + found.type +
+                                    ", which --where does not compare: it knows "
+                                    "texts, numbers, true and false";
   }
-  for (const ColumnPath& path : request.origins) {
-    WantedColumn column{path, find(path), true};
-    if (column.found.is_text) wanted.columns.push_back(std::move(column));
-  }
-  wanted.explanations = std::make_shared<const std::vector<std::string>>(std::move(explanations));
-  return wanted;
+  if (found.kind == Kind::kList)
+    return "is a list, which is not read: write its elements as rows, or join them to one text each";
+  return "is " + found.type + ", and no text: --json-keys names the column that texts are in";
 }
 
-void add_value(RowChunk& chunk, std::string_view value, bool is_origin, const RowRequest& request) {
-  if (is_origin) return chunk.add(RowChunk::Kind::kText, value.substr(0, request.max_origin_bytes));
-  if (value.size() > request.max_text_bytes) return chunk.add(RowChunk::Kind::kTooLong);
-  chunk.add(RowChunk::Kind::kText, value);
+}  // namespace
+
+std::vector<WantedColumn> find_columns(const RowRequest& request, const std::string& where,
+                                       const std::vector<std::string>& top_names,
+                                       const std::function<FoundColumn(const ColumnPath&)>& find) {
+  std::vector<WantedColumn> columns;
+  const auto add = [&](const RowRequest::Key& key, Use use) {
+    WantedColumn column{use, {key.name}, find({key.name})};
+    if (column.found.kind == Kind::kNone && !key.path.empty())
+      column = {use, key.path, find(key.path)};
+    const std::string problem = problem_of(column.found, use, top_names);
+    if (!problem.empty())
+      throw std::runtime_error(where + ": the column \"" + key.name + "\" " + problem);
+    columns.push_back(std::move(column));
+  };
+  for (const RowRequest::Key& key : request.keys) add(key, Use::kKey);
+  for (const RowRequest::Key& key : request.values) add(key, Use::kValue);
+  for (const ColumnPath& path : request.origins) {
+    WantedColumn column{Use::kOrigin, path, find(path)};
+    if (column.found.kind == Kind::kText) columns.push_back(std::move(column));
+  }
+  return columns;
+}
+
+void add_text(RowChunk& chunk, std::string_view text, WantedColumn::Use use,
+              const RowRequest& request) {
+  if (use == Use::kOrigin) text = text.substr(0, request.max_origin_bytes);
+  if (use == Use::kKey && text.size() > request.max_text_bytes)
+    return chunk.add(RowChunk::Kind::kTooLong);
+  chunk.add(RowChunk::Kind::kText, text);
 }
 
 }  // namespace weft

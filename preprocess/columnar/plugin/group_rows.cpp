@@ -66,7 +66,6 @@ bool GroupRows::open_next_group() {
 bool GroupRows::next(RowChunk& chunk) {
   chunk.clear();
   chunk.num_columns = num_columns_;
-  chunk.explanations = explanations_;
   const auto is_full = [&] {
     return chunk.bytes.size() + chunk.values.size() * sizeof(RowChunk::Value) >=
            request_.chunk_bytes;

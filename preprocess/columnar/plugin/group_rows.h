@@ -50,7 +50,6 @@ class GroupRows : public RowSource {
   // Adds the values of the next row.
   virtual void add_row(RowChunk& chunk) = 0;
   size_t num_columns_ = 0;
-  std::shared_ptr<const std::vector<std::string>> explanations_;
 
  private:
   bool open_next_group();

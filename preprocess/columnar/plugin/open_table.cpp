@@ -5,7 +5,7 @@
 #include "preprocess/columnar/plugin/tables.h"
 
 // Its type is OpenTable, its name kOpenTable.
-extern "C" __attribute__((visibility("default"))) std::unique_ptr<weft::Table> weft_open_table_1(
+extern "C" __attribute__((visibility("default"))) std::unique_ptr<weft::Table> weft_open_table_2(
     weft::TableFormat format, std::shared_ptr<const weft::RandomAccess> file,
     const std::string& name, int64_t max_memory_bytes) {
   switch (format) {
@@ -14,9 +14,9 @@ extern "C" __attribute__((visibility("default"))) std::unique_ptr<weft::Table> w
     case weft::TableFormat::kArrowFile:
       return weft::open_arrow_file(std::move(file), name, max_memory_bytes);
     case weft::TableFormat::kArrowStream:
-      return weft::open_arrow_stream(std::move(file), name);
+      return weft::open_arrow_stream(std::move(file), name, max_memory_bytes);
   }
-  throw std::logic_error("weft_open_table_1: no such format");
+  throw std::logic_error("weft_open_table_2: no such format");
 }
 
 // Its type is ReadJsonLines, its name kReadJsonLines.

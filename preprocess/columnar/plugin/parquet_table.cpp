@@ -7,7 +7,10 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <optional>
+#include <stdexcept>
+#include <type_traits>
 #include <utility>
 
 #include "preprocess/columnar/plugin/arrow_errors.h"
@@ -30,10 +33,26 @@ parquet::ReaderProperties reader_properties(arrow::MemoryPool* pool) {
   return properties;
 }
 
-bool is_text(const parquet::ColumnDescriptor& column) {
-  if (column.physical_type() != parquet::Type::BYTE_ARRAY) return false;
+FoundColumn::Kind kind_of(const parquet::ColumnDescriptor& column) {
+  using Kind = FoundColumn::Kind;
   const auto& type = column.logical_type();
-  return !type || type->is_none() || type->is_string() || type->is_enum() || type->is_JSON();
+  const bool is_plain = !type || type->is_none();
+  if (type && type->is_null()) return Kind::kNull;
+  switch (column.physical_type()) {
+    case parquet::Type::BYTE_ARRAY: {
+      const bool is_text = is_plain || type->is_string() || type->is_enum() || type->is_JSON();
+      return is_text ? Kind::kText : Kind::kOther;
+    }
+    case parquet::Type::BOOLEAN:
+      return Kind::kBool;
+    case parquet::Type::INT32:
+    case parquet::Type::INT64:
+    case parquet::Type::FLOAT:
+    case parquet::Type::DOUBLE:
+      return is_plain || type->is_int() ? Kind::kNumber : Kind::kOther;
+    default:
+      return Kind::kOther;
+  }
 }
 
 std::string type_of(const parquet::ColumnDescriptor& column) {
@@ -44,44 +63,63 @@ std::string type_of(const parquet::ColumnDescriptor& column) {
 
 // `path` names a column, or what columns lie in.
 FoundColumn find_in(const parquet::SchemaDescriptor& schema, const ColumnPath& path) {
+  using Kind = FoundColumn::Kind;
   for (int i = 0; i < schema.num_columns(); ++i) {
     const parquet::ColumnDescriptor& column = *schema.Column(i);
     const ColumnPath leaf = column.path()->ToDotVector();
     if (leaf.size() < path.size() || !std::equal(path.begin(), path.end(), leaf.begin())) continue;
-    FoundColumn found{.is_there = true};
-    found.is_list = column.max_repetition_level() > 0;
-    found.is_text = leaf.size() == path.size() && !found.is_list && is_text(column);
-    found.type = leaf.size() == path.size() ? type_of(column) : "a group of columns";
-    found.index = i;
-    return found;
+    if (column.max_repetition_level() > 0) return {Kind::kList, "a list", i};
+    if (leaf.size() > path.size()) return {Kind::kOther, "a group of columns", i};
+    return {kind_of(column), type_of(column), i};
   }
   return {};
 }
 
 // The values of a column of a row group, one for each row.
-class TextColumn {
+class ColumnValues {
  public:
-  TextColumn(std::shared_ptr<parquet::ColumnReader> reader)
+  virtual ~ColumnValues() = default;
+  virtual void skip(int64_t num_rows) = 0;
+  // Adds the next value, which is copied: the page may go with the next call.
+  virtual void add_next(RowChunk& chunk, WantedColumn::Use use, const RowRequest& request) = 0;
+};
+
+template <class Type>
+class TypedValues final : public ColumnValues {
+ public:
+  explicit TypedValues(std::shared_ptr<parquet::ColumnReader> reader)
       : reader_(std::move(reader)),
-        typed_(static_cast<parquet::ByteArrayReader&>(*reader_)),
+        typed_(static_cast<parquet::TypedColumnReader<Type>&>(*reader_)),
         max_level_(reader_->descr()->max_definition_level()),
         // A value that is not there is null itself, or something around it is.
-        null_level_(reader_->descr()->schema_node()->is_optional() ? max_level_ - 1 : -1) {}
+        null_level_(reader_->descr()->schema_node()->is_optional() ? max_level_ - 1 : -1) {
+    const auto& type = reader_->descr()->logical_type();
+    if (type && type->is_int())
+      is_unsigned_ = !static_cast<const parquet::IntLogicalType&>(*type).is_signed();
+  }
 
-  void skip(int64_t num_rows) {
+  void skip(int64_t num_rows) override {
     if (typed_.Skip(num_rows) != num_rows) fail_as_short();
   }
 
-  // Adds the next value, which is copied: the page may go with the next call.
-  void add_next(RowChunk& chunk, bool is_origin, const RowRequest& request) {
+  void add_next(RowChunk& chunk, WantedColumn::Use use, const RowRequest& request) override {
     if (next_level_ == num_levels_) read_batch();
     const int16_t level = levels_[static_cast<size_t>(next_level_++)];
-    if (level < max_level_) {
+    if (level < max_level_)
       return chunk.add(level == null_level_ ? RowChunk::Kind::kNull : RowChunk::Kind::kMissing);
-    }
     if (next_value_ == num_values_) fail_as_short();
-    const parquet::ByteArray& value = values_[static_cast<size_t>(next_value_++)];
-    add_value(chunk, {reinterpret_cast<const char*>(value.ptr), value.len}, is_origin, request);
+    const auto& value = values_[static_cast<size_t>(next_value_++)];
+    if constexpr (std::is_same_v<Type, parquet::ByteArrayType>) {
+      add_text(chunk, {reinterpret_cast<const char*>(value.ptr), value.len}, use, request);
+    } else if constexpr (std::is_same_v<Type, parquet::BooleanType>) {
+      chunk.add(RowChunk::Kind::kBool, {value ? "\1" : "\0", 1});
+    } else if constexpr (std::is_floating_point_v<typename Type::c_type>) {
+      chunk.add_number(value);
+    } else {
+      using Unsigned = std::make_unsigned_t<typename Type::c_type>;
+      chunk.add_number(is_unsigned_ ? static_cast<long double>(static_cast<Unsigned>(value))
+                                    : static_cast<long double>(value));
+    }
   }
 
  private:
@@ -98,12 +136,32 @@ class TextColumn {
   }
 
   std::shared_ptr<parquet::ColumnReader> reader_;
-  parquet::ByteArrayReader& typed_;
+  parquet::TypedColumnReader<Type>& typed_;
   const int16_t max_level_, null_level_;
+  bool is_unsigned_ = false;
   std::array<int16_t, kBatch> levels_{};
-  std::array<parquet::ByteArray, kBatch> values_{};
+  std::array<typename Type::c_type, kBatch> values_{};
   int64_t num_levels_ = 0, num_values_ = 0, next_level_ = 0, next_value_ = 0;
 };
+
+std::unique_ptr<ColumnValues> values_of(std::shared_ptr<parquet::ColumnReader> reader) {
+  switch (reader->type()) {
+    case parquet::Type::BYTE_ARRAY:
+      return std::make_unique<TypedValues<parquet::ByteArrayType>>(std::move(reader));
+    case parquet::Type::BOOLEAN:
+      return std::make_unique<TypedValues<parquet::BooleanType>>(std::move(reader));
+    case parquet::Type::INT32:
+      return std::make_unique<TypedValues<parquet::Int32Type>>(std::move(reader));
+    case parquet::Type::INT64:
+      return std::make_unique<TypedValues<parquet::Int64Type>>(std::move(reader));
+    case parquet::Type::FLOAT:
+      return std::make_unique<TypedValues<parquet::FloatType>>(std::move(reader));
+    case parquet::Type::DOUBLE:
+      return std::make_unique<TypedValues<parquet::DoubleType>>(std::move(reader));
+    default:
+      throw std::logic_error("values_of: kind_of() says that this type has none");
+  }
+}
 
 class ParquetRows final : public GroupRows {
   template <class Work>
@@ -113,23 +171,19 @@ class ParquetRows final : public GroupRows {
 
  public:
   ParquetRows(const GroupPlaces& places, std::shared_ptr<const RandomAccess> bytes,
-              std::string name, std::shared_ptr<parquet::FileMetaData> metadata, int64_t begin,
-              int64_t end, int64_t num_rows_passed, const RowRequest& request)
+              std::string name, std::shared_ptr<parquet::FileMetaData> metadata,
+              std::vector<WantedColumn> wanted, int64_t begin, int64_t end, int64_t num_rows_passed,
+              const RowRequest& request)
       : GroupRows(places, begin, end, num_rows_passed, request),
         name_(std::move(name)),
         pool_(request.max_memory_bytes),
-        file_(std::make_shared<ArrowFile>(std::move(bytes), pool_.get())) {
+        file_(std::make_shared<ArrowFile>(std::move(bytes), pool_.get())),
+        wanted_(std::move(wanted)) {
     guarded([&] {
-      reader_ = parquet::ParquetFileReader::Open(file_, reader_properties(pool_.get()), metadata);
+      reader_ = parquet::ParquetFileReader::Open(file_, reader_properties(pool_.get()),
+                                                 std::move(metadata));
     });
-    const parquet::SchemaDescriptor& schema = *metadata->schema();
-    std::vector<std::string> top_names;
-    for (int i = 0; i < schema.group_node()->field_count(); ++i)
-      top_names.push_back(schema.group_node()->field(i)->name());
-    wanted_ = find_columns(request, name_, top_names,
-                           [&schema](const ColumnPath& path) { return find_in(schema, path); });
-    num_columns_ = wanted_.columns.size();
-    explanations_ = wanted_.explanations;
+    num_columns_ = wanted_.size();
   }
 
   bool next(RowChunk& chunk) override {
@@ -142,10 +196,10 @@ class ParquetRows final : public GroupRows {
     columns_.clear();
     group_.reset();
     group_ = reader_->RowGroup(group);
-    for (const WantedColumn& wanted : wanted_.columns) {
+    for (const WantedColumn& wanted : wanted_) {
       columns_.emplace_back();
-      if (wanted.found.is_text)
-        columns_.back() = std::make_unique<TextColumn>(group_->Column(wanted.found.index));
+      if (wanted.found.has_values())
+        columns_.back() = values_of(group_->Column(wanted.found.index));
     }
     return group_->metadata()->num_rows();
   }
@@ -158,11 +212,10 @@ class ParquetRows final : public GroupRows {
 
   void add_row(RowChunk& chunk) override {
     for (size_t i = 0; i < columns_.size(); ++i) {
-      const WantedColumn& wanted = wanted_.columns[i];
       if (columns_[i]) {
-        columns_[i]->add_next(chunk, wanted.is_origin, request());
+        columns_[i]->add_next(chunk, wanted_[i].use, request());
       } else {
-        chunk.add(wanted.found.is_there ? RowChunk::Kind::kNotText : RowChunk::Kind::kMissing);
+        chunk.add(RowChunk::Kind::kNull);
       }
     }
   }
@@ -173,22 +226,49 @@ class ParquetRows final : public GroupRows {
   BudgetPool pool_;
   std::shared_ptr<ArrowFile> file_;
   std::unique_ptr<parquet::ParquetFileReader> reader_;
-  WantedColumns wanted_;
+  const std::vector<WantedColumn> wanted_;
   std::shared_ptr<parquet::RowGroupReader> group_;
-  std::vector<std::unique_ptr<TextColumn>> columns_;  // null: it is no text
+  std::vector<std::unique_ptr<ColumnValues>> columns_;  // null: all values are
 };
+
+// Where the pages of a column of a row group lie, as the metadata say.
+FileRange range_of(const parquet::ColumnChunkMetaData& column) {
+  int64_t begin = column.data_page_offset();
+  if (column.has_dictionary_page() && column.dictionary_page_offset() > 0)
+    begin = std::min(begin, column.dictionary_page_offset());
+  const int64_t most = std::numeric_limits<int64_t>::max() - std::max<int64_t>(begin, 0);
+  return {begin, begin + std::clamp<int64_t>(column.total_compressed_size(), 0, most)};
+}
 
 // Where the pages of a row group begin; -1 if it says none.
 int64_t begin_of(const parquet::RowGroupMetaData& group) {
   int64_t begin = -1;
   for (int i = 0; i < group.num_columns(); ++i) {
-    const auto column = group.ColumnChunk(i);
-    int64_t at = column->data_page_offset();
-    if (column->has_dictionary_page() && column->dictionary_page_offset() > 0)
-      at = std::min(at, column->dictionary_page_offset());
+    const int64_t at = range_of(*group.ColumnChunk(i)).begin;
     if (begin < 0 || at < begin) begin = at;
   }
   return begin;
+}
+
+// The ranges that reading these groups goes through, but for rows that are passed over.
+std::vector<std::vector<FileRange>> ranges_of(const parquet::FileMetaData& metadata,
+                                              const std::vector<WantedColumn>& wanted,
+                                              int begin_group, int end_group,
+                                              int64_t num_rows_passed) {
+  std::vector<std::vector<FileRange>> groups;
+  for (int i = begin_group; i < end_group; ++i) {
+    const auto group = metadata.RowGroup(i);
+    const int64_t num_rows = std::max<int64_t>(group->num_rows(), 0);
+    const bool is_passed = num_rows_passed >= num_rows;
+    num_rows_passed -= std::min(num_rows_passed, num_rows);
+    if (is_passed) continue;
+    groups.emplace_back();
+    for (const WantedColumn& column : wanted) {
+      if (column.found.has_values())
+        groups.back().push_back(range_of(*group->ColumnChunk(column.found.index)));
+    }
+  }
+  return groups;
 }
 
 class ParquetTable final : public Table {
@@ -208,13 +288,30 @@ class ParquetTable final : public Table {
   }
 
   const std::vector<int64_t>& part_begins() const override { return places_->part_begins(); }
+  void check(const RowRequest& request) const override { (void)columns_of(request); }
   std::unique_ptr<RowSource> read(int64_t begin, int64_t end, int64_t num_rows_passed,
-                                  const RowRequest& request) const override {
-    return std::make_unique<ParquetRows>(*places_, bytes_, name_, metadata_, begin, end,
-                                         num_rows_passed, request);
+                                  const RowRequest& request,
+                                  const std::atomic<bool>& cancelled) const override {
+    std::vector<WantedColumn> wanted = columns_of(request);
+    std::shared_ptr<const RandomAccess> bytes =
+        bytes_->reading_ahead(ranges_of(*metadata_, wanted, places_->group_at(begin),
+                                        places_->group_at(end), num_rows_passed),
+                              cancelled);
+    return std::make_unique<ParquetRows>(*places_, bytes ? std::move(bytes) : bytes_, name_,
+                                         metadata_, std::move(wanted), begin, end, num_rows_passed,
+                                         request);
   }
 
  private:
+  std::vector<WantedColumn> columns_of(const RowRequest& request) const {
+    const parquet::SchemaDescriptor& schema = *metadata_->schema();
+    std::vector<std::string> top_names;
+    for (int i = 0; i < schema.group_node()->field_count(); ++i)
+      top_names.push_back(schema.group_node()->field(i)->name());
+    return find_columns(request, name_, top_names,
+                        [&schema](const ColumnPath& path) { return find_in(schema, path); });
+  }
+
   const std::shared_ptr<const RandomAccess> bytes_;
   const std::string name_;
   std::shared_ptr<parquet::FileMetaData> metadata_;

@@ -13,7 +13,7 @@ std::unique_ptr<Table> open_parquet_table(std::shared_ptr<const RandomAccess> fi
 std::unique_ptr<Table> open_arrow_file(std::shared_ptr<const RandomAccess> file,
                                        const std::string& name, int64_t max_memory_bytes);
 std::unique_ptr<Table> open_arrow_stream(std::shared_ptr<const RandomAccess> file,
-                                         const std::string& name);
+                                         const std::string& name, int64_t max_memory_bytes);
 
 void read_json_lines(TableFormat format, std::shared_ptr<const RandomAccess> bytes,
                      const std::string& name, int64_t max_memory_bytes,

@@ -47,12 +47,35 @@ for key in text meta.text; do
   done
 done
 expect 3 'holes.groups.parquet: row 0: not a string: the value of "text"; it is null' "${run[@]}" --input holes.groups.parquet --output-prefix x
-expect 3 'row 0: missing key: "words"; the file has the columns "text", "meta"' "${run[@]}" --input holes.groups.parquet --json-keys words --output-prefix x
-expect 3 'row 0: not a string: the value of "id"; the column is' "${run[@]}" --input plain.required.parquet --json-keys id --output-prefix x
+expect 3 'row 0: missing key: "meta.text"; what it lies in is null' "${run[@]}" --input holes.file.arrow --json-keys meta.text --output-prefix x
+
+echo "a column that is not there, or holds no text, is one error before the work begins"
+rows=("${run[@]}" --on-bad-line skip --output-prefix x --input plain.required.parquet)
+expect 3 'holes.groups.parquet: the column "url" is not there; the file has the columns "text", "meta"' "${rows[@]}" holes.groups.parquet --json-keys url
+expect 3 'plain.required.parquet: the column "id" is INT64, and no text' "${rows[@]}" --json-keys id
+expect 3 'plain.file-zstd.arrow: the column "meta" is struct<' "${rows[@]:0:${#rows[@]}-1}" plain.file-zstd.arrow --json-keys meta
+[ ! -e x.work ] || fail "work was begun"
+expect 3 'the column "words" is not there' "$data" encode --input plain.stream-None.arrow --format jsonl --json-key words
 expect 3 'list.parquet: the column "text" is a list' "${run[@]}" --input list.parquet --output-prefix x
 expect 0 '2 bad lines (1 invalid UTF-8, 1 line too long)' "${run[@]}" --input bytes.parquet --max-line-bytes 4096 --on-bad-line skip --output-prefix x
 
-expect 2 'bytes.parquet: --where looks at keys of JSON lines' "${run[@]}" --input bytes.parquet --where "n > 1" --output-prefix x
+echo "--where looks at columns as at keys of lines, and counts alike"
+for condition in "n >= 5 and score < 0.9" "n == null" "n != null and lang != 'de'" "large == 18446744073709551615" "quarter == 0.25" "is_good == true" \
+  "lang > 'd' and is_good != false" "meta.n < 2 and meta.lang == 'en'" "nothing == null and score <= 0.5" "text == ''"; do
+  expect 0 'left out by --where: ' "${run[@]}" --input where.jsonl --where "$condition" --output-prefix lines
+  grep -o 'left out by --where: .*' out.log | tail -1 >left_out
+  for file in where.*.parquet where.*.arrow; do
+    expect 0 "$(cat left_out)" "${run[@]}" --input "$file" --where "$condition" --output-prefix rows
+    same lines rows text
+  done
+done
+expect 0 wrote "${run[@]}" --input where.jsonl --where "lang == 'en'" --limit 40 --origin-key lang --output-prefix lines
+expect 0 wrote "${run[@]}" --input where.groups.parquet --where "lang == 'en'" --limit 40 --origin-key lang --workers 3 --output-prefix rows
+same lines rows text
+expect 0 'from: en' "$data" inspect document rows_text_document 39
+expect 3 'odd.parquet: the column "day" is Date, which --where does not compare' "${run[@]}" --input odd.parquet --where "day == '2026-01-01'" --output-prefix x
+expect 3 'odd.parquet: the column "tags" is a list, which --where does not compare' "${run[@]}" --input odd.parquet --where "tags == 'x'" --output-prefix x
+expect 3 'odd.parquet: the column "languge" is not there; the file has the columns "text", "day", "tags"' "${run[@]}" --input odd.parquet --where "languge == 'en'" --output-prefix x
 
 echo "folders have tables in them; other commands read them"
 mkdir -p folder/in && cp plain.zstd-2.0.parquet folder/in/b.parquet && cp plain.file-zstd.arrow folder/a.arrow && cp plain.jsonl folder/c.jsonl

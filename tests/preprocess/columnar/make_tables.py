@@ -73,6 +73,29 @@ pq.write_table(table, "holes.groups.parquet", row_group_size=100)
 write_ipc("holes.file.arrow", table, batch=333)
 write_ipc("holes.stream.arrow", table, True, "zstd", 100)
 
+# Values for --where beside the texts.
+values = []
+for i in range(400):
+    values.append({
+        "text": texts[i],
+        "n": None if i % 11 == 0 else i - 100,
+        "large": 2**64 - 1 - i % 3,
+        "score": i / 400,
+        "quarter": i % 8 / 4,
+        "is_good": None if i % 7 == 0 else i % 2 == 0,
+        "lang": None if i % 13 == 0 else ["en", "de", "caf\u00e9"][i % 3],
+        "meta": None if i % 5 == 0 else {"n": i % 4, "lang": "en"},
+        "nothing": None,
+    })
+write_jsonl("where", values)
+kinds = {"n": pa.int32(), "large": pa.uint64(), "quarter": pa.float32(), "meta": pa.struct([("n", pa.int8()), ("lang", pa.string())])}
+table = pa.table({name: pa.array([row[name] for row in values], kinds.get(name)) for name in values[0]})
+pq.write_table(table, "where.groups.parquet", row_group_size=37)
+pq.write_table(table, "where.plain.parquet", use_dictionary=False, data_page_version="2.0", compression="zstd")
+write_ipc("where.file.arrow", table, batch=50)
+write_ipc("where.stream.arrow", table.set_column(6, "lang", table["lang"].combine_chunks().dictionary_encode()), True, "zstd", 400)
+pq.write_table(pa.table({"text": ["a"], "day": [__import__("datetime").date(2026, 1, 1)], "tags": [["x"]]}), "odd.parquet")
+
 pq.write_table(pa.table({"text": [["a", "b"]], "n": [1]}), "list.parquet")
 # Benchmarks, whose columns are lists, structures and numbers; and all kinds of values.
 golden = os.path.join(os.environ["WEFT_SOURCE_DIR"], "tests", "golden", "lm_eval")

@@ -23,7 +23,7 @@ class RunIdentity : public ::testing::Test {
     std::ofstream(path) << content;
     const std::atomic<bool> cancelled{false};
     const Inputs inputs = make_inputs({path});
-    inputs[0]->look(cancelled);
+    inputs[0]->look(cancelled, {});
     return run_identity(config, TokenType::kUInt16, inputs);
   }
   TemporaryFolder folder_;

@@ -20,7 +20,7 @@ class InputOfFormat final : public Input {
  public:
   explicit InputOfFormat(const std::string& format) : Input("input") { layout_.format = format; }
   std::string key() const override { return ""; }
-  void look(const std::atomic<bool>&) override {}
+  void look(const std::atomic<bool>&, const RowRequest&) override {}
   std::unique_ptr<ByteSource> open(int64_t, int64_t, const std::atomic<bool>&,
                                    const DecodeOptions&) const override {
     return nullptr;

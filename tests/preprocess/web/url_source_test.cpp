@@ -108,6 +108,25 @@ TEST_F(UrlSourceTest, ReadsNoMoreThanIsWanted) {
   EXPECT_THROW(read_url(file("endless"), options_.fetch, 1'000'000, cancelled_), LimitExceeded);
 }
 
+TEST_F(UrlSourceTest, ReadsRangesIntoMemory) {
+  options_.expected = stat_url(file("plain"), options_, cancelled_).identity;
+  const auto read = [&](const std::string& path, ByteRange range) {
+    std::string bytes(static_cast<size_t>(range.end - range.begin), '\0');
+    read_url_range(*file(path), options_, range, bytes.data(), cancelled_);
+    return bytes;
+  };
+  const auto size = static_cast<int64_t>(whole_.size());
+  for (const char* mode : {"plain", "cuts", "norange"}) {
+    EXPECT_TRUE(read(mode, {7, 123'457}) == whole_.substr(7, 123'450)) << mode;
+    EXPECT_EQ(read(mode, {size - 4, size}), whole_.substr(whole_.size() - 4)) << mode;
+  }
+  EXPECT_EQ(read("plain", {5, 5}), "");
+  EXPECT_THROW(read("plain", {size - 4, size + 1}), NetworkError);
+  EXPECT_THROW(read("unlike", {7, 100}), NetworkError);
+  cancelled_ = true;
+  EXPECT_THROW(read("plain", {7, 100}), ReadCancelled);
+}
+
 TEST_F(UrlSourceTest, NeverMixesTwoFiles) {
   // The third answer, and all behind it, are of another file.
   const auto source = open_url_source(file("changed"), options_, 0, cancelled_);
