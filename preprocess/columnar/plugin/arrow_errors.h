@@ -24,8 +24,9 @@ class BudgetPool {
   int64_t max_bytes() const { return max_bytes_; }
 
  private:
-  // Counts what this pool has taken: the system's counts for all.
-  arrow::ProxyMemoryPool counting_{arrow::system_memory_pool()};
+  // Counts what this pool has taken: the pool below counts for all. That one keeps pages' memory
+  // where the system's would give it back after each row group, a fifth of the time of small ones.
+  arrow::ProxyMemoryPool counting_{arrow::default_memory_pool()};
   const int64_t max_bytes_;
   arrow::CappedMemoryPool capped_{&counting_, max_bytes_};
 };

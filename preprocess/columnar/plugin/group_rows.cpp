@@ -66,6 +66,7 @@ bool GroupRows::open_next_group() {
 bool GroupRows::next(RowChunk& chunk) {
   chunk.clear();
   chunk.num_columns = num_columns_;
+  chunk.bytes.reserve(request_.chunk_bytes + request_.chunk_bytes / 8);  // else it grows to twice
   const auto is_full = [&] {
     return chunk.bytes.size() + chunk.values.size() * sizeof(RowChunk::Value) >=
            request_.chunk_bytes;

@@ -196,12 +196,17 @@ class ParquetRows final : public GroupRows {
     columns_.clear();
     group_.reset();
     group_ = reader_->RowGroup(group);
+    const int64_t num_rows = group_->metadata()->num_rows();
     for (const WantedColumn& wanted : wanted_) {
       columns_.emplace_back();
-      if (wanted.found.has_values())
-        columns_.back() = values_of(group_->Column(wanted.found.index));
+      if (!wanted.found.has_values()) continue;
+      // Nulls are values, too. A flipped bit in the metadata must not lose rows silently.
+      const auto chunk = group_->metadata()->ColumnChunk(wanted.found.index);
+      if (num_rows < 0 || chunk->num_values() != num_rows)
+        throw parquet::ParquetException("a column has another number of values than rows");
+      columns_.back() = values_of(group_->Column(wanted.found.index));
     }
-    return group_->metadata()->num_rows();
+    return num_rows;
   }
 
   void skip_rows(int64_t num_rows) override {

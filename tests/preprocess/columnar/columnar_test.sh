@@ -93,6 +93,7 @@ expect 3 'cut.arrow: record batch' "${run[@]}" --input cut.arrow --output-prefix
 cp plain.zstd-1.0.parquet flip.parquet
 printf '\xff\xff\xff' | dd of=flip.parquet bs=1 seek=3000 conv=notrunc status=none
 expect 3 'flip.parquet: row group 0: cannot be read' "${run[@]}" --input flip.parquet --output-prefix x
+expect 3 'rows.parquet: row group 0: cannot be read (a column has another number of values than rows)' "${run[@]}" --input rows.parquet --output-prefix x
 for file in encrypted-*.parquet; do
   [ ! -e "$file" ] || expect 3 'ncrypt' "${run[@]}" --input "$file" --output-prefix x
 done

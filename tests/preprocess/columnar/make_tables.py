@@ -62,6 +62,11 @@ for stream in [False, True]:
         write_ipc(f"plain.{'stream' if stream else 'file'}-{codec}.arrow", table, stream, codec, 250)
 write_ipc("plain.dictionary-stream.arrow", table.set_column(1, "text", table["text"].combine_chunks().dictionary_encode()), True)
 pq.write_table(table.slice(0, 0), "empty.parquet")
+# The metadata say 68 rows of the 100 that its column has: the number is the last one of these bytes.
+pq.write_table(pa.table({"text": texts[:100]}), "rows.parquet")
+with open("rows.parquet", "r+b") as file:
+    file.seek(file.read().rindex(b"\x16\xc8\x01"))
+    file.write(b"\x16\x88\x01")
 
 # Rows without text: those of the JSON lines are bad lines for the same reasons.
 holes = [None if i % 3 == 0 else t for i, t in enumerate(texts)]
