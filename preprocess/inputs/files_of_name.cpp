@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "preprocess/columnar/plugin.h"
+#include "preprocess/stores/path_pattern.h"
 
 namespace weft {
 namespace {
@@ -131,7 +132,7 @@ void Walk::add_fitting(const std::string& folder, std::string_view pattern) {
       add_fitting(path, rest);
     }
   };
-  if (!is_pattern(first)) {
+  if (!is_path_pattern(first)) {
     const std::string path = path_below(folder, first);
     if (struct stat status{}; ::stat(path.c_str(), &status) == 0) go_on(path);
     return;
@@ -160,8 +161,6 @@ bool is_input_path(const std::string& path, InputFormat format) {
   return !name.starts_with('.') && is_input_name(name, format);
 }
 
-bool is_pattern(std::string_view name) { return name.find_first_of("*?[") != name.npos; }
-
 FilesOfName files_of_folder(const std::string& folder, InputFormat format) {
   Walk walk(format);
   walk.add_folder(folder);
@@ -170,10 +169,7 @@ FilesOfName files_of_folder(const std::string& folder, InputFormat format) {
 
 FilesOfName files_of_pattern(const std::string& pattern, InputFormat format) {
   Walk walk(format);
-  // The folders before the first name with a wildcard in it.
-  const size_t wildcard = pattern.find_first_of("*?[");
-  const size_t slash = pattern.rfind('/', wildcard);
-  const std::string folder = slash == pattern.npos ? "" : pattern.substr(0, slash + 1);
+  const std::string folder = folder_before_wildcard(pattern);
   if (folder.empty() || is_folder(folder))
     walk.add_fitting(folder, std::string_view(pattern).substr(folder.size()));
   return walk.take();

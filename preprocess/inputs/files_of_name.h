@@ -13,9 +13,6 @@ struct FilesOfName {
   std::set<std::string> paths, passed;  // sorted by their bytes; passed: those that are no inputs
 };
 
-// True for a name with `*`, `?` or `[` in it. A file may have such a name as well.
-bool is_pattern(std::string_view name);
-
 // It decides which files of a folder are inputs. A file that is named itself has the format that
 // its bytes say, but plain text, which may hold anything, must be asked for.
 enum class InputFormat : uint8_t { kJsonLines, kText };

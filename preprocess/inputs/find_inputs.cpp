@@ -13,6 +13,7 @@
 #include "indexed_dataset/base/terminal/text_pieces.h"
 #include "preprocess/inputs/files_of_name.h"
 #include "preprocess/stores/find_store.h"
+#include "preprocess/stores/path_pattern.h"
 
 namespace weft {
 namespace {
@@ -129,7 +130,7 @@ void add_found(const std::string& name, InputFormat format, StoredInputs& stored
   if (is_there && std::filesystem::is_directory(name, error)) {
     files = files_of_folder(name, format);
     check_has_files(name, files, format);
-  } else if (is_path && !is_there && is_pattern(name)) {
+  } else if (is_path && !is_there && is_path_pattern(name)) {
     files = files_of_pattern(name, format);
     if (!files.passed.empty()) check_has_files(name, files, format);
   }

@@ -1,9 +1,9 @@
 #include "preprocess/object_store/aws_profile.h"
 
-#include <cstdlib>
 #include <filesystem>
 #include <string_view>
 
+#include "indexed_dataset/base/process/environment.h"
 #include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/storage/file_io.h"
 #include "indexed_dataset/base/terminal/terminal_text.h"
@@ -53,11 +53,6 @@ std::string file_named_by(const char* variable, const char* usual) {
 }
 
 }  // namespace
-
-std::string environment_text(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 std::string AwsProfile::get(const std::string& setting) const {
   const auto found = settings.find(setting);

@@ -29,7 +29,4 @@ struct AwsProfile {
 // AWS_PROFILE names a profile that is in neither.
 AwsProfile read_aws_profile();
 
-// The value of an environment variable; "" where it is not set.
-std::string environment_text(const char* name);
-
 }  // namespace weft

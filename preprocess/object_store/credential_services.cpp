@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "indexed_dataset/base/process/environment.h"
 #include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/process/parse_json.h"
 #include "indexed_dataset/base/process/stop_signal.h"
@@ -40,7 +41,6 @@ class ServicePage final : public RemoteFile {
   }
 
   std::string name() const override { return name_; }
-  std::string key() const override { return name_; }
   RemoteRequest request(const std::optional<ByteRange>&, const std::string&) override {
     return request_;
   }
@@ -178,7 +178,7 @@ std::optional<Credentials> credentials_of_container() {
 }
 
 std::optional<Credentials> credentials_of_instance() {
-  if (environment_text("AWS_EC2_METADATA_DISABLED") == "true") return std::nullopt;
+  if (is_switched_on("AWS_EC2_METADATA_DISABLED")) return std::nullopt;
   std::string at = environment_text("AWS_EC2_METADATA_SERVICE_ENDPOINT");
   if (at.empty()) at = kInstanceService;
   while (at.ends_with('/')) at.pop_back();

@@ -1,5 +1,6 @@
 #include "preprocess/object_store/find_credentials.h"
 
+#include "indexed_dataset/base/process/environment.h"
 #include "indexed_dataset/base/process/exit_code.h"
 #include "preprocess/object_store/aws_profile.h"
 #include "preprocess/object_store/credential_services.h"

@@ -5,6 +5,7 @@
 #include <ctime>
 #include <map>
 
+#include "indexed_dataset/base/process/environment.h"
 #include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/terminal/terminal_text.h"
 #include "preprocess/object_store/aws_profile.h"
@@ -21,11 +22,6 @@ std::string first_of(std::initializer_list<std::string> texts) {
     if (!text.empty()) return text;
   }
   return "";
-}
-
-bool is_on(const char* variable) {
-  const std::string text = environment_text(variable);
-  return text == "true" || text == "TRUE" || text == "YES" || text == "1";
 }
 
 // "https://HOST:PORT" without a slash, and without a port that HTTP leaves out of the Host header.
@@ -46,7 +42,7 @@ std::string checked_endpoint(std::string endpoint) {
 
 std::string find_s3_endpoint(const S3Options& options) {
   if (!options.endpoint.empty()) return checked_endpoint(options.endpoint);
-  if (is_on("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")) return "";
+  if (is_switched_on("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS")) return "";
   return checked_endpoint(
       first_of({environment_text("AWS_ENDPOINT_URL_S3"), environment_text("AWS_ENDPOINT_URL"),
                 read_aws_profile().s3_endpoint}));
@@ -168,7 +164,7 @@ std::shared_ptr<S3Bucket> shared_bucket(const S3Address& address, const S3Option
                           options.is_unsigned, options.requester_pays)];
   if (!bucket) {
     std::shared_ptr<CachedCredentials> keys = address.is_google ? google_keys : aws_keys;
-    if (options.is_unsigned || is_on("AWS_NO_SIGN_REQUEST")) keys = nullptr;
+    if (options.is_unsigned || is_switched_on("AWS_NO_SIGN_REQUEST")) keys = nullptr;
     bucket = std::make_shared<S3Bucket>(address, options, std::move(keys));
   }
   return bucket;

@@ -50,7 +50,6 @@ class S3ListRequest final : public RemoteFile {
         token_(std::move(token)) {}
 
   std::string name() const override { return name_; }
-  std::string key() const override { return name_; }
   RemoteRequest request(const std::optional<ByteRange>&, const std::string&) override {
     std::vector<std::pair<std::string, std::string>> query{
         {"list-type", "2"}, {"prefix", prefix_}, {"encoding-type", "url"}};

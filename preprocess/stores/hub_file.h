@@ -19,7 +19,6 @@ class HubFile final : public RemoteFile {
   HubFile(std::string address, const HttpOptions& options);
 
   std::string name() const override { return address_; }
-  std::string key() const override { return address_; }
   RemoteRequest request(const std::optional<ByteRange>& range,
                         const std::string& validator) override;
   void describe(HttpResponse& response, const HeaderOf& header) override;

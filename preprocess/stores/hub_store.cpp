@@ -34,7 +34,6 @@ class HubPage final : public RemoteFile {
       : url_(std::move(url)), address_(std::move(address)) {}
 
   std::string name() const override { return display_url(url_); }
-  std::string key() const override { return url_; }
   RemoteRequest request(const std::optional<ByteRange>&, const std::string&) override {
     return {.url = url_};
   }

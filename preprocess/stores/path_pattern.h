@@ -7,7 +7,7 @@
 
 namespace weft {
 
-// True for a path with `*`, `?` or `[` in it.
+// True for a path with `*`, `?` or `[` in it. A file may have such a name as well.
 bool is_path_pattern(std::string_view path);
 
 // Everything up to the last slash before the first wildcard: "a/b/" of "a/b/c*/d".

@@ -1,10 +1,10 @@
 #include "preprocess/vocabulary/find_tokenizer.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <optional>
 #include <string_view>
 
+#include "indexed_dataset/base/process/environment.h"
 #include "indexed_dataset/base/process/exit_code.h"
 #include "indexed_dataset/base/storage/file_io.h"
 #include "indexed_dataset/base/storage/text_file.h"
@@ -60,11 +60,6 @@ TokenizerFiles tokenizer_in(const fs::path& folder) {
       "tekken.json, nor a *.tiktoken file, nor tokenizer.model");
 }
 
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
 // The folder of the revision that refs/main names, or else of the only one that was fetched.
 // [huggingface_hub, "Understand caching"]
 std::optional<fs::path> snapshot_of(const fs::path& model_folder) {
@@ -88,12 +83,13 @@ bool may_be_model_name(std::string_view name) {
 }  // namespace
 
 std::vector<fs::path> hub_caches() {
-  if (const std::string cache = variable("HF_HUB_CACHE"); !cache.empty()) return {cache};
-  if (const std::string home = variable("HF_HOME"); !home.empty()) return {fs::path(home) / "hub"};
+  if (const std::string cache = environment_text("HF_HUB_CACHE"); !cache.empty()) return {cache};
+  if (const std::string home = environment_text("HF_HOME"); !home.empty())
+    return {fs::path(home) / "hub"};
   std::vector<fs::path> caches;
-  if (const std::string cache = variable("XDG_CACHE_HOME"); !cache.empty())
+  if (const std::string cache = environment_text("XDG_CACHE_HOME"); !cache.empty())
     caches.push_back(fs::path(cache) / "huggingface/hub");
-  if (const std::string home = variable("HOME"); !home.empty())
+  if (const std::string home = environment_text("HOME"); !home.empty())
     caches.push_back(fs::path(home) / ".cache/huggingface/hub");
   return caches;
 }

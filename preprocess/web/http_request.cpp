@@ -4,21 +4,15 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 #include <mutex>
 #include <stdexcept>
 
-#include "indexed_dataset/base/process/exit_code.h"
+#include "indexed_dataset/base/process/environment.h"
 #include "indexed_dataset/base/storage/sha256.h"
 #include "preprocess/web/hugging_face.h"
 
 namespace weft {
 namespace {
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 // All of `text` as a number of bytes; nothing for anything else.
 std::optional<int64_t> parse_bytes(std::string_view text) {
@@ -101,7 +95,7 @@ HttpRequest::HttpRequest(RemoteFile& file, const HttpOptions& options)
   set(curl, CURLOPT_WRITEDATA, this);
   // The curl program knows these names, the library does not.
   for (const char* name : {"CURL_CA_BUNDLE", "SSL_CERT_FILE"}) {
-    const std::string authorities = environment(name);
+    const std::string authorities = environment_text(name);
     if (authorities.empty()) continue;
     set(curl, CURLOPT_CAINFO, authorities.c_str());
     break;

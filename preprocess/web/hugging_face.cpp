@@ -1,33 +1,21 @@
 #include "preprocess/web/hugging_face.h"
 
 #include <algorithm>
-#include <cctype>
-#include <cstdlib>
 #include <fstream>
 
+#include "indexed_dataset/base/process/environment.h"
 #include "indexed_dataset/base/process/exit_code.h"
 
 namespace weft {
 namespace {
 
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-bool is_switched_on(const char* name) {
-  std::string value = variable(name);
-  for (char& c : value) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  return value == "1" || value == "ON" || value == "YES" || value == "TRUE";
-}
-
 std::string token_file() {
-  const std::string home = variable("HOME");
-  std::string path = variable("HF_TOKEN_PATH");
+  const std::string home = environment_text("HOME");
+  std::string path = environment_text("HF_TOKEN_PATH");
   if (path.empty()) {
-    std::string folder = variable("HF_HOME");
+    std::string folder = environment_text("HF_HOME");
     if (folder.empty()) {
-      const std::string cache = variable("XDG_CACHE_HOME");
+      const std::string cache = environment_text("XDG_CACHE_HOME");
       folder = (cache.empty() ? home + "/.cache" : cache) + "/huggingface";
     }
     path = folder + "/token";
@@ -46,7 +34,7 @@ std::string checked_token(std::string token, const std::string& place) {
 }  // namespace
 
 std::string hugging_face_endpoint() {
-  std::string endpoint = variable("HF_ENDPOINT");
+  std::string endpoint = environment_text("HF_ENDPOINT");
   while (endpoint.ends_with('/')) endpoint.pop_back();
   return endpoint.empty() ? "https://huggingface.co" : endpoint;
 }
@@ -54,7 +42,8 @@ std::string hugging_face_endpoint() {
 std::string hugging_face_token() {
   if (is_switched_on("HF_HUB_DISABLE_IMPLICIT_TOKEN")) return "";
   for (const char* name : {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}) {
-    if (const std::string token = checked_token(variable(name), name); !token.empty()) return token;
+    if (const std::string token = checked_token(environment_text(name), name); !token.empty())
+      return token;
   }
   const std::string path = token_file();
   std::string token;

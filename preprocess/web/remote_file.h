@@ -87,7 +87,7 @@ class RemoteFile {
   // How messages call it; no secret is in it.
   virtual std::string name() const = 0;
   // Equal for two names of one file; without secrets, but with all that tells it from others.
-  virtual std::string key() const = 0;
+  virtual std::string key() const { return name(); }
   // The next request, made anew for each attempt. `range`: nothing for all of the file.
   // `validator`: of the version that it must be (If-Range, If-Match), or "". May ask servers
   // itself (for credentials), and throw what ends the fetch.
