@@ -29,6 +29,7 @@ expect 0 'is there already' preprocess --input hf://datasets/o/n@$commit_1/data/
 printf 'data/%s\n' a/1.jsonl a/2.jsonl.gz b/3.jsonl.zst >list
 expect 0 '' preprocess --input-list list --input-root hf://datasets/o/n@refs%2Fconvert%2Fjsonl --output-prefix list
 is_equal list
+expect 0 "o/n' stands for 2 files; 5 others passed over (hidden, or of another name than plain text)" "$data" preprocess --input hf://datasets/o/n --input-format text --output-prefix texts
 expect 0 'entries learned from 3 documents' "$data" train-vocab --input hf://datasets/o/small --vocab-size 270 --output small-gpt2
 
 # --- each file is resolved once; its storage is asked without the hub, and again when the address expires
