@@ -99,6 +99,7 @@ int64_t scratch_bytes(const AttentionBackward& op, int num_multiprocessors) {
                             : unfused_scratch(op.qkv).num_bytes);
 }
 
+int64_t scratch_bytes(const NormalizeMatrix&, int) { return kSumScratchBytes; }
 int64_t scratch_bytes(const Sum&, int) { return kSumScratchBytes; }
 int64_t scratch_bytes(const SumOfSquares&, int) { return kSumScratchBytes; }
 int64_t scratch_bytes(const SquaredError&, int) { return kSumScratchBytes; }

@@ -26,6 +26,7 @@ int64_t scratch_bytes(const LinearGeluBackwardInput& op, int num_multiprocessors
 int64_t scratch_bytes(const Quantize& op, int num_multiprocessors);
 int64_t scratch_bytes(const AttentionForward& op, int num_multiprocessors);
 int64_t scratch_bytes(const AttentionBackward& op, int num_multiprocessors);
+int64_t scratch_bytes(const NormalizeMatrix& op, int num_multiprocessors);
 int64_t scratch_bytes(const Sum& op, int num_multiprocessors);
 int64_t scratch_bytes(const SumOfSquares& op, int num_multiprocessors);
 int64_t scratch_bytes(const SquaredError& op, int num_multiprocessors);
@@ -38,7 +39,7 @@ int64_t workspace_bytes(std::span<const AnyOperation> operations, int num_multip
 // blocks; a chunk has at least 64 rows.
 int64_t num_column_chunks(int64_t N, int64_t O, int num_multiprocessors);
 int64_t column_sums_scratch_bytes(int64_t N, int64_t O, int num_multiprocessors);
-// Sums, sums of squares and squared errors.
+// Sums, sums of squares, also of a matrix, and squared errors.
 constexpr int64_t kSumScratchBytes = 1024 * sizeof(float);
 // A bound of what CUB's radix sort of n pairs of 32-bit numbers takes: copies of them, and counters
 // of tiles.

@@ -21,6 +21,8 @@ int64_t scratch_floats(const AttentionBackward& op);
 int64_t scratch_floats(const CrossEntropy& op);
 int64_t scratch_floats(const CrossEntropyStatistics& op);
 int64_t scratch_floats(const CrossEntropyGradient& op);
+int64_t scratch_floats(const NormalizeMatrix& op);
+int64_t scratch_floats(const ScaleMatrix& op);
 int64_t scratch_floats(const SampleTokens& op);
 template <typename Op>
 int64_t scratch_floats(const Op&) {

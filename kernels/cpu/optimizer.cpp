@@ -1,4 +1,4 @@
-// Gradient clipping, AdamW and its masters.
+// Gradient clipping, AdamW, the masters, and what Muon computes element by element.
 #include "kernels/operations/optimizer.h"
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 #include "kernels/numbers/bfloat16.h"
 #include "kernels/numbers/moment_rounding.h"
 #include "kernels/numbers/split_master.h"
+#include "kernels/operations/muon.h"
 
 namespace weft::cpu {
 
@@ -35,6 +36,22 @@ WEFT_VECTOR_CLONES void adamw_block(float* master, float* m, float* v, const flo
     const float denominator = std::sqrt(v[i]) / u.bias_correction2_sqrt + u.eps;
     master[i] = master[i] * decay_factor - u.step_size * (m[i] / denominator);
   }
+}
+
+WEFT_VECTOR_CLONES void momentum_block(float* m, float* grad, float clip, float beta_complement,
+                                       float gradient_part, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const float g = grad[i] * clip;
+    m[i] = m[i] + beta_complement * (g - m[i]);
+    grad[i] = m[i] + gradient_part * (g - m[i]);
+  }
+}
+
+WEFT_VECTOR_CLONES void muon_block(float* master, const float* update, float keep, float lr,
+                                   int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) master[i] = master[i] * keep - lr * update[i];
 }
 
 // Rounds a block of the first moment (which = 0) or of the second (1) to bf16.
@@ -147,6 +164,35 @@ void run(const Context& context, const AdamW& op) {
       round_moments(op.m.as<BFloat16>() + i, m, op.seed, op.step, number, 0);
       round_moments(op.v.as<BFloat16>() + i, v, op.seed, op.step, number, 1);
     }
+    if (is_split) {
+      split_block(op.param, op.remainder, i, master);
+    } else {
+      store_row(op.param, i, kOptimizerBlock, master);
+    }
+  });
+}
+
+// With Nesterov's momentum a share of 1 - beta of the gradient stays beside the new momentum.
+void run(const Context& context, const MuonMomentum& op) {
+  const float clip = op.clip.as<float>()[1];
+  const auto beta_complement = static_cast<float>(1.0 - op.beta);
+  for_each_block(context, op.m.num_elements(), [&](int64_t i) {
+    momentum_block(op.m.as<float>() + i, op.grad.as<float>() + i, clip, beta_complement,
+                   op.nesterov ? beta_complement : 0.0F, kOptimizerBlock);
+  });
+}
+
+void run(const Context& context, const MuonUpdate& op) {
+  const bool is_split = op.param.dtype() == DType::kBFloat16;
+  const auto keep = static_cast<float>(1.0 - op.lr * op.weight_decay);
+  const auto lr = static_cast<float>(op.lr);
+  for_each_block(context, op.param.num_elements(), [&](int64_t i) {
+    std::array<float, kOptimizerBlock> buffer;
+    float* master = is_split ? buffer.data() : op.master.as<float>() + i;
+    if (is_split)
+      join_block(master, op.param.as<BFloat16>() + i,
+                 op.remainder.as<uint8_t>() + remainder_bytes(i));
+    muon_block(master, op.update.as<float>() + i, keep, lr, kOptimizerBlock);
     if (is_split) {
       split_block(op.param, op.remainder, i, master);
     } else {

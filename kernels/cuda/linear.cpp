@@ -3,6 +3,7 @@
 //   forward   out  (O,N) = weight (I,O)^T * inp  (I,N)
 //   dgrad     dinp (I,N) = weight (I,O)   * dout (O,N)
 //   wgrad  dweight (I,O) = inp    (I,N)   * dout (O,N)^T
+//   a batch   out  (N,M) = b (K,N) or (N,K)^T * a (K,M)
 // Epilogues compute bias, GELU's derivative and the bias gradient where the product with them is
 // faster than with a kernel after it. On Hopper products of our own compute GELU beside them
 // (fused_gemm/).
@@ -16,6 +17,7 @@
 #include "kernels/cuda_scratch.h"
 #include "kernels/operations/activation.h"
 #include "kernels/operations/fp8.h"
+#include "kernels/operations/muon.h"
 
 namespace weft::cuda {
 namespace {
@@ -204,6 +206,30 @@ void run(const Context& context, const LinearBackwardWeight& op) {
   context.gemm->run(plain, operands);
   column_sums(context.stream, dbias.as<float>(), dout.data(), dout.dtype(), N, O, op.accumulate,
               memory);
+}
+
+void run(const Context& context, const BatchedProduct& op) {
+  require_aligned("batched_product", {op.out, op.a, op.b, op.c});
+  const int64_t M = op.out.shape(1), N = op.out.shape(2), K = op.a.shape(2);
+  GemmProblem problem;
+  problem.m = N;
+  problem.n = M;
+  problem.k = K;
+  problem.transpose_a = op.transposes_b;
+  problem.inputs = problem.output = op.out.dtype();
+  problem.batch = {.count = op.out.shape(0),
+                   .lda = op.transposes_b ? K : N,
+                   .stride_a = K * N,
+                   .ldb = K,
+                   .stride_b = M * K,
+                   .ldd = N,
+                   .stride_d = M * N};
+  context.gemm->run(problem, {.d = op.out.data(),
+                              .a = op.b.data(),
+                              .b = op.a.data(),
+                              .alpha = op.alpha,
+                              .c = op.c.data(),
+                              .beta = op.beta});
 }
 
 // In BLAS's terms out^T (N,M) = b (K,N)^T * a (K,M): the one form of an fp8 product before

@@ -79,6 +79,10 @@ constexpr auto kTensors<Fp8Product> =
     std::tuple{&Fp8Product::out,       &Fp8Product::a,         &Fp8Product::b,
                &Fp8Product::a_scaling, &Fp8Product::b_scaling, &Fp8Product::bias};
 
+template <>
+constexpr auto kTensors<BatchedProduct> =
+    std::tuple{&BatchedProduct::out, &BatchedProduct::a, &BatchedProduct::b, &BatchedProduct::c};
+
 template <typename Op>
 concept Product = !std::is_null_pointer_v<decltype(kTensors<Op>)>;
 
@@ -115,7 +119,8 @@ class Products {
   Operands operands_;
   std::tuple<std::vector<LinearForward>, std::vector<LinearBackwardInput>,
              std::vector<LinearBackwardWeight>, std::vector<LinearGeluForward>,
-             std::vector<LinearGeluBackwardInput>, std::vector<Fp8Product>>
+             std::vector<LinearGeluBackwardInput>, std::vector<Fp8Product>,
+             std::vector<BatchedProduct>>
       known_;
 };
 

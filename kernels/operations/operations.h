@@ -9,6 +9,7 @@
 #include "kernels/operations/linear.h"
 #include "kernels/operations/loss.h"
 #include "kernels/operations/memory.h"
+#include "kernels/operations/muon.h"
 #include "kernels/operations/optimizer.h"
 #include "kernels/operations/qkv.h"
 #include "kernels/operations/reduction.h"
@@ -26,4 +27,5 @@
   WEFT_LOSS_OPERATIONS(X)          \
   WEFT_REDUCTION_OPERATIONS(X)     \
   WEFT_OPTIMIZER_OPERATIONS(X)     \
+  WEFT_MUON_OPERATIONS(X)          \
   WEFT_GENERATION_OPERATIONS(X)

@@ -220,6 +220,7 @@ std::vector<OpCase> all_cases(Sizes sizes) {
     add_attention_cases(cases, x, sizes);
     add_loss_cases(cases, x, sizes);
     add_optimizer_cases(cases, x, sizes);
+    add_muon_cases(cases, x, sizes);
     add_generation_cases(cases, x, sizes);
   }
   add_fp8_cases(cases, sizes);

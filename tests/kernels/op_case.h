@@ -59,6 +59,7 @@ void add_qkv_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);
 void add_attention_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);
 void add_loss_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);
 void add_optimizer_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);
+void add_muon_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);
 void add_generation_cases(std::vector<OpCase>& cases, DType x, Sizes sizes);
 
 // Returns attention's operations for shapes that follow from `seed`: any number of tokens and

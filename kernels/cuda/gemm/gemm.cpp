@@ -194,10 +194,11 @@ cublasStatus_t Gemm::try_launch(Plan& plan, const cublasLtMatmulAlgo_t& algorith
   if (epilogue == Epilogue::kDGelu)
     set(plan.description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands.aux);
   set_scales(plan, operands);
-  const float alpha = 1.0F;
-  return cublasLtMatmul(handle_, plan.description, &alpha, operands.a, plan.a, operands.b, plan.b,
-                        &plan.beta, operands.d, plan.d, operands.d, plan.d, &algorithm, workspace_,
-                        kWorkspaceBytes, stream_);
+  const bool has_c = operands.c != nullptr;
+  return cublasLtMatmul(handle_, plan.description, &operands.alpha, operands.a, plan.a, operands.b,
+                        plan.b, has_c ? &operands.beta : &plan.beta,
+                        has_c ? operands.c : operands.d, plan.d, operands.d, plan.d, &algorithm,
+                        workspace_, kWorkspaceBytes, stream_);
 }
 
 void Gemm::launch(Plan& plan, const cublasLtMatmulAlgo_t& algorithm, const GemmOperands& operands) {

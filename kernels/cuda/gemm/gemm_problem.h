@@ -45,6 +45,9 @@ struct GemmOperands {
   void* bias = nullptr;                                // written by kBiasGradient only
   void* aux = nullptr;                                 // (m,n)
   const float *a_scale = nullptr, *b_scale = nullptr;  // null unless operands are fp8
+  float alpha = 1;                                     // D = alpha * op(A) * op(B)
+  const void* c = nullptr;  // lies as D does; where it is given, beta * C is added
+  float beta = 0;
 };
 
 }  // namespace weft::cuda

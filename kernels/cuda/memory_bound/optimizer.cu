@@ -1,8 +1,10 @@
-// Gradient clipping and AdamW. AdamW is one launch over the flat parameters of a rank.
+// Gradient clipping, AdamW, and what Muon computes element by element. AdamW is one launch over the
+// flat parameters of a rank.
 #include "kernels/cuda/device/context.h"
 #include "kernels/cuda/device/device.cuh"
 #include "kernels/numbers/moment_rounding.h"
 #include "kernels/numbers/split_master.h"
+#include "kernels/operations/muon.h"
 #include "kernels/operations/optimizer.h"
 
 namespace weft::cuda {
@@ -145,6 +147,49 @@ __global__ void adamw_kernel(AdamWArrays<T, M> arrays, AdamWStep step) {
   }
 }
 
+// An element costs 16 bytes, read and written.
+__global__ void momentum_kernel(float* m, float* grad, const float* clip, float beta_complement,
+                                float gradient_part) {
+  const int64_t i = (blockIdx.x * static_cast<int64_t>(blockDim.x) + threadIdx.x) * 4;
+  const float coefficient = clip[1];
+  float m_new[4], g[4];
+  load_four(m + i, m_new);
+  load_four(grad + i, g);
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    g[j] *= coefficient;
+    m_new[j] += beta_complement * (g[j] - m_new[j]);
+    g[j] = m_new[j] + gradient_part * (g[j] - m_new[j]);
+  }
+  store_four(m + i, m_new);
+  store_four(grad + i, g);
+}
+
+// A block of the grid updates one kOptimizerBlock.
+template <typename T>
+__global__ void muon_update_kernel(T* param, float* master, uint8_t* remainder, const float* update,
+                                   float keep, float lr) {
+  constexpr bool kIsSplit = std::is_same_v<T, bf16>;
+  const int thread = static_cast<int>(threadIdx.x);
+  const int64_t first = blockIdx.x * kOptimizerBlock, i = first + thread * 4;
+  float w[4], u[4];
+  load_four(update + i, u);
+  if constexpr (kIsSplit) {
+    remainder += blockIdx.x * kRemainderBlockBytes;
+    load_masters(param + first, remainder, thread, w);
+  } else {
+    load_four(master + i, w);
+  }
+#pragma unroll
+  for (int j = 0; j < 4; ++j) w[j] = w[j] * keep - lr * u[j];
+  if constexpr (kIsSplit) {
+    store_masters(param + first, remainder, thread, w);
+  } else {
+    store_four(master + i, w);
+    if constexpr (!std::is_same_v<T, float>) store_four(param + i, w);
+  }
+}
+
 __global__ void split_masters_kernel(bf16* param, uint8_t* remainder, const float* master) {
   const int64_t first = blockIdx.x * kOptimizerBlock;
   const int thread = static_cast<int>(threadIdx.x);
@@ -208,6 +253,30 @@ void run(const Context& context, const AdamW& op) {
     } else {
       launch_adamw<T, float>(context.stream, op, step);
     }
+  });
+  CUDA_CHECK(cudaGetLastError());
+}
+
+// With Nesterov's momentum a share of 1 - beta of the gradient stays beside the new momentum.
+void run(const Context& context, const MuonMomentum& op) {
+  require_aligned("muon_momentum", {op.m, op.grad});
+  const auto beta_complement = static_cast<float>(1.0 - op.beta);
+  const unsigned blocks = grid_size(op.m.num_elements() / kOptimizerBlock);
+  momentum_kernel<<<blocks, kThreads, 0, context.stream>>>(
+      op.m.as<float>(), op.grad.as<float>(), op.clip.as<const float>(), beta_complement,
+      op.nesterov ? beta_complement : 0.0F);
+  CUDA_CHECK(cudaGetLastError());
+}
+
+void run(const Context& context, const MuonUpdate& op) {
+  require_aligned("muon_update", {op.param, op.master, op.remainder, op.update});
+  const unsigned blocks = grid_size(op.param.num_elements() / kOptimizerBlock);
+  dispatch(op.param.dtype(), [&](auto type) {
+    using T = decltype(type);
+    muon_update_kernel<T><<<blocks, kThreads, 0, context.stream>>>(
+        op.param.as<T>(), op.master.as<float>(), op.remainder.as<uint8_t>(),
+        op.update.as<const float>(), static_cast<float>(1.0 - op.lr * op.weight_decay),
+        static_cast<float>(op.lr));
   });
   CUDA_CHECK(cudaGetLastError());
 }
