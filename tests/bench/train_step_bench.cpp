@@ -25,7 +25,7 @@ struct Options {
   int64_t num_layers = 12, hidden_size = 768, num_heads = 12, seq_length = 1024;
   int64_t padded_vocab_size = 50304, micro_batch_size = 64, num_micro_batches = 1;
   float dropout = 0;
-  bool sample_losses = false, fp32_residual = false;
+  bool sample_losses = false, fp32_residual = false, muon = false;
   int64_t recompute_uniform = 0, recompute_block = 0, logits_chunk = 0;
   std::vector<std::string> recompute_modules;
   int num_steps = 20, num_warmup_steps = 5;
@@ -44,6 +44,7 @@ struct Options {
     app.add_option("--num-micro-batches", num_micro_batches)->capture_default_str();
     app.add_option("--dropout", dropout, "of attention and hidden units")->capture_default_str();
     app.add_flag("--fp32-residual-connection", fp32_residual, "as weft-train's");
+    app.add_flag("--muon", muon, "the matrices of layers by Muon, with weft-train's defaults");
     app.add_flag("--sample-losses", sample_losses,
                  "keep the loss of each sample, as training does");
     app.add_option("--recompute-uniform", recompute_uniform, "layers of a recomputed group");
@@ -82,6 +83,9 @@ struct Options {
                   : dtype == "fp16" ? DType::kFloat16
                                     : DType::kFloat32;
     shape.has_fp32_residual = fp32_residual;
+    if (muon)
+      options.optimizer.muon = {.extra_scale = 0.2,
+                                .iterations = newton_schulz_iterations("quintic", 5)};
     return options;
   }
 };

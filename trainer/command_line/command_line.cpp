@@ -99,6 +99,7 @@ bool is_usual(const std::string& name) {
                                                 "train-samples",
                                                 "eval-iters",
                                                 "eval-interval",
+                                                "optimizer",
                                                 "lr",
                                                 "min-lr",
                                                 "lr-decay-style",
@@ -175,6 +176,7 @@ class Declare {
     static constexpr std::pair<const char*, const char*> kOthers[] = {
         {"--no-log-learning-rate-to-tensorboard", "--no-log-learnig-rate-to-tensorboard"},
         {"--optimizer-offload", "--optimizer-cpu-offload"},
+        {"--muon-nesterov", "--muon-use-nesterov"},
         {"--layernorm-epsilon", "--norm-epsilon"},
         {"--recompute-num-layers", "--checkpoint-num-layers"},
         {"--override-lr-scheduler", "--override-opt_param-scheduler"},

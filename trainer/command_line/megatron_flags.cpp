@@ -71,7 +71,6 @@ std::span<const KnownFlag> flags_without_effect() {
       {"--deepspeed", 0, "only the file of --deepspeed_config matters"},
       {"--local_rank", 1, "MPI numbers the ranks"},
       {"--local-rank", 1, "MPI numbers the ranks"},
-      {"--optimizer", 1, "adam", "adam"},
       {"--use-precision-aware-optimizer", 0,
        "bf16 weights always have 17 bits of their fp32 masters beside them, and --exp-avg-dtype counts "
        "without it"},

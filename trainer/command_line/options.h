@@ -154,6 +154,27 @@ void visit_options(C& c, Visitor& v) {
     "micro-batch)");
 
   v.group("Optimizer and learning rate");
+  v("optimizer", c.optimizer, kCompared,
+    "adam (AdamW) or muon: the matrices of layers by Muon, and all else by AdamW; dist_muon is muon with "
+    "--use-distributed-optimizer");
+  v("muon-momentum", c.muon_momentum, kGoesOn, "the momentum's decay");
+  v("muon-nesterov", c.muon_nesterov, kGoesOn, "Nesterov's momentum");
+  v("muon-no-split-qkv", c.muon_no_split_qkv, kGoesOn,
+    "queries, keys and values are one matrix to Muon (default: three)");
+  v("muon-scale-mode", c.muon_scale_mode, kGoesOn,
+    "the size of an update by the matrix: spectral, unit_rms_norm or shape_scaling");
+  v("muon-extra-scale-factor", c.muon_extra_scale_factor, kGoesOn,
+    "a factor beside that; 0.2 with spectral gives updates of AdamW's size, for its learning rate");
+  v("muon-num-ns-steps", c.muon_num_ns_steps, kGoesOn, "Newton-Schulz iterations");
+  v("muon-coefficient-type", c.muon_coefficient_type, kGoesOn,
+    "their coefficients: quintic, simple, polar_express or aol");
+  v("muon-fp32-matmul-prec", c.muon_fp32_matmul_prec, kGoesOn,
+    "their products: medium, in bfloat16; or high, in fp32");
+  v("muon-tp-mode", c.muon_tp_mode, kGoesOn,
+    "of a matrix that tensor-parallel ranks share: blockwise, each updates its part by itself; or "
+    "duplicated, they gather it, and the update is that of one rank");
+  v("muon-scalar-optimizer", c.muon_scalar_optimizer, kNothing,
+    "what updates all else: adam, the only one here");
   v("adam-beta1", c.adam_beta1, kGoesOn, "first moment's decay");
   v("adam-beta2", c.adam_beta2, kGoesOn, "second moment's decay");
   v("adam-eps", c.adam_eps, kGoesOn, "added to the root of the second moment");

@@ -118,7 +118,6 @@ std::string_view missing_subject_of(std::string_view flag) {
       {"--fp4-", "fp4 is"},
       {"--use-mup", "maximal update parametrization is"},
       {"--mup-", "maximal update parametrization is"},
-      {"--muon-", "the optimizer Muon is"},
       {"--error-injection-", "injecting errors into results is"},
       {"--heterogeneous-", "layers of different shapes are"},
       {"--hybrid-", "hybrids with state space layers are"},

@@ -46,6 +46,24 @@ std::optional<Fp8Options> Config::fp8() const {
                     .measures_errors = fp8_shadow_interval.has_value()};
 }
 
+std::optional<MuonOptions> Config::muon() const {
+  if (!uses_muon()) return std::nullopt;
+  const auto scale = std::ranges::find_if(
+      kMuonScales, [this](const auto& named) { return muon_scale_mode == named.first; });
+  if (scale == std::end(kMuonScales))
+    throw UsageError(fmt::format(
+        "--muon-scale-mode {} is none of spectral, unit_rms_norm, shape_scaling", muon_scale_mode));
+  return MuonOptions{
+      .momentum = muon_momentum,
+      .nesterov = muon_nesterov,
+      .splits_qkv = !muon_no_split_qkv,
+      .scale = scale->second,
+      .extra_scale = muon_extra_scale_factor,
+      .iterations = newton_schulz_iterations(muon_coefficient_type, muon_num_ns_steps),
+      .products = muon_fp32_matmul_prec == "high" ? DType::kFloat32 : DType::kBFloat16,
+      .gathers_matrices = muon_tp_mode == "duplicated"};
+}
+
 void Config::fill_defaults() {
   ffn_hidden_size = ffn_size();
   kv_channels = head_size();

@@ -15,6 +15,7 @@
 #include "indexed_dataset/order/curriculum/metric_curriculum.h"
 #include "kernels/backend.h"
 #include "trainer/config/fp8_options.h"
+#include "trainer/config/muon_options.h"
 
 namespace weft {
 
@@ -73,6 +74,14 @@ struct Config : SampleArguments {
   bool recompute_activations = false;   // another name: selective
   std::optional<int64_t> logits_chunk;
   // optimizer and schedule
+  std::string optimizer = "adam";  // or muon, and with its state sharded dist_muon
+  double muon_momentum = 0.95, muon_extra_scale_factor = 1;
+  bool muon_nesterov = false, muon_no_split_qkv = false;
+  std::string muon_scale_mode = "spectral", muon_coefficient_type = "quintic";
+  int64_t muon_num_ns_steps = 5;
+  std::string muon_fp32_matmul_prec = "medium";  // or high
+  std::string muon_tp_mode = "blockwise";        // or duplicated
+  std::string muon_scalar_optimizer = "adam";
   double adam_beta1 = 0.9, adam_beta2 = 0.999, adam_eps = 1e-8, weight_decay = 0.01;
   // Weight decay that grows, or falls, from the first to the last step (lr_schedule.h).
   std::optional<double> start_weight_decay, end_weight_decay;
@@ -233,7 +242,12 @@ struct Config : SampleArguments {
   }
   // Without tensor parallelism Megatron turns the flag off.
   bool shares_sequence() const { return sequence_parallel && tensor_model_parallel_size > 1; }
-  bool shards_optimizer() const { return use_distributed_optimizer || zero_stage.value_or(0) == 1; }
+  bool shards_optimizer() const {
+    return use_distributed_optimizer || zero_stage.value_or(0) == 1 || optimizer == "dist_muon";
+  }
+  bool uses_muon() const { return optimizer == "muon" || optimizer == "dist_muon"; }
+  // Throws UsageError for words that are none.
+  std::optional<MuonOptions> muon() const;
   bool has_bf16_moments() const {
     return bf16_optimizer_state || (exp_avg_dtype == "bf16" && exp_avg_sq_dtype == "bf16");
   }

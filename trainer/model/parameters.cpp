@@ -73,6 +73,7 @@ void append_layer(std::vector<Parameter>& parameters, const ModelShape& shape,
   const double branch_std = std / std::sqrt(2.0 * static_cast<double>(shape.num_layers));
   const auto add_matrix = [&](const char* name, Sizes sizes, int split_dim, double init_std) {
     parameters.push_back(matrix(prefix + name, std::move(sizes), split_dim, init_std, layout));
+    parameters.back().is_layer_matrix = true;
   };
   const auto add_vector = [&](const char* name, Sizes sizes, int split_dim, float value) {
     parameters.push_back(vector(prefix + name, std::move(sizes), split_dim, value, layout));
@@ -90,6 +91,8 @@ void append_layer(std::vector<Parameter>& parameters, const ModelShape& shape,
   add_matrix("self_attention.linear_proj.weight", {C, A}, 1, branch_std);
   if (shape.has_biases) add_vector("self_attention.linear_proj.bias", {C}, -1, 0);
   add_matrix("self_attention.linear_qkv.weight", {shape.qkv_size(), C}, 0, std);
+  parameters.back().fused_rows = {shape.num_heads / shape.num_groups() * shape.head_size,
+                                  shape.head_size, shape.head_size};
   if (shape.has_qkv_bias) add_vector("self_attention.linear_qkv.bias", {shape.qkv_size()}, 0, 0);
   add_vector("input_layernorm.weight", {C}, -1, 1);
   if (!shape.uses_rms_norm) add_vector("input_layernorm.bias", {C}, -1, 0);

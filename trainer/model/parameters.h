@@ -56,7 +56,10 @@ struct Parameter {
   bool is_sharded = false;     // tensor parallelism of any size shards it
   bool decays = false;         // weight decay applies: to matrices and embeddings, never to vectors
   bool is_word_table = false;  // the word embedding, or a head of its own
-  double init_std = 0;         // 0 means the constant init_value
+  bool is_layer_matrix = false;  // the weight of a product of a layer: what Muon updates
+  // The rows of one group of heads in linear_qkv: of its queries, its key and its value.
+  std::vector<int64_t> fused_rows = {};
+  double init_std = 0;  // 0 means the constant init_value
   float init_value = 0;
 };
 

@@ -28,10 +28,10 @@ ArenaShards::ArenaShards(int64_t arena_elements, int64_t bucket_elements, int ra
   }
 }
 
-ArenaRange ArenaShards::own_part(const ArenaRange& bucket) const {
+ArenaRange ArenaShards::part_of(const ArenaRange& bucket, int rank) const {
   if (!sharded_) return bucket;
   const int64_t part = bucket.count / size_;
-  return {bucket.first + rank_ * part, part};
+  return {bucket.first + rank * part, part};
 }
 
 }  // namespace weft

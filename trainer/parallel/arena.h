@@ -28,8 +28,9 @@ class ArenaShards {
   // Every arena has so many elements: the parameters' and padding that makes buckets divide.
   int64_t padded_elements() const { return padded_elements_; }
   const std::vector<ArenaRange>& buckets() const { return buckets_; }
-  // Returns the part of a bucket that this rank updates; replicated, that is all of it.
-  ArenaRange own_part(const ArenaRange& bucket) const;
+  // Returns the part of a bucket that a rank updates; replicated, that is all of it.
+  ArenaRange part_of(const ArenaRange& bucket, int rank) const;
+  ArenaRange own_part(const ArenaRange& bucket) const { return part_of(bucket, rank_); }
   // Returns the number of elements that this rank updates, over all buckets. Its optimizer state
   // holds their values, bucket after bucket.
   int64_t own_elements() const { return sharded_ ? padded_elements_ / size_ : padded_elements_; }

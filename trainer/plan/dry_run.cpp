@@ -22,6 +22,7 @@
 #include "trainer/plan/memory_advice.h"
 #include "trainer/plan/train_setup.h"
 #include "trainer/problems/problems.h"
+#include "trainer/step/planned_step.h"
 
 namespace weft {
 
@@ -242,6 +243,24 @@ std::string flops_line(const Config& config, const ModelShape& shape,
       flops / static_cast<double>(config.world_size) / kFlopsPerSecond / kSecondsPerDay);
 }
 
+// What Muon computes beside the model: the products of its iterations.
+std::string muon_line(const Config& config, const ModelShape& shape, int64_t vocab_size,
+                      const Topology& topology) {
+  if (!config.uses_muon()) return "";
+  double flops = 0;
+  const TrainerOptions options = trainer_options(config, vocab_size);
+  for (const AnyOperation& operation : plan_step(options, layout_of(topology, 0)).operations) {
+    if (const auto* product = std::get_if<BatchedProduct>(&operation))
+      flops += operation_of(*product).flops;
+  }
+  const double of_model =
+      model_flops(shape, static_cast<double>(config.global_batch() * config.seq_length));
+  return fmt::format(
+      " > Muon: {:.4g} FLOPs of Newton-Schulz iterations on the first rank in an iteration, {:.2g} % "
+      "of its share of the model's\n",
+      flops, 100 * flops * config.world_size / of_model);
+}
+
 // The datasets of the run, and what their indexes and loaders take.
 struct PlannedData {
   PlannedData(const Config& config, const BatchSchedule& schedule) {
@@ -331,10 +350,10 @@ void dry_run(const Config& config, const std::vector<std::string>& notes, int64_
     text += fmt::format(" > --eval-tasks: {:.2f} MiB more on each device\n", to_mib(task_bytes));
   if (!config.eval_tasks.empty() && task_bytes == 0)
     text += " > --eval-tasks: not planned: no dataset is named, whose tokenizer it needs\n";
-  text += config.verbose
-              ? schedule_table(config, schedule) + flops_line(config, shape, schedule) + data.text
-              : " > with --verbose: all arguments, stages, parameters of each rank, "
-                "schedules, FLOPs, sizes of the sets\n";
+  text += config.verbose ? schedule_table(config, schedule) + flops_line(config, shape, schedule) +
+                               muon_line(config, shape, vocabulary.num_tokens, topology) + data.text
+                         : " > with --verbose: all arguments, stages, parameters of each rank, "
+                           "schedules, FLOPs, sizes of the sets\n";
   std::fputs(text.c_str(), out);
   std::fflush(out);
   const std::optional<int64_t> share = device.share_of_host(ranks_on_host);

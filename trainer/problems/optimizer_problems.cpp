@@ -1,6 +1,7 @@
 // The checks of the optimizer and of the learning rate's schedule.
 #include <utility>
 
+#include "indexed_dataset/base/process/exit_code.h"
 #include "trainer/config/lr_schedule.h"
 #include "trainer/problems/problem_list.h"
 
@@ -76,7 +77,6 @@ void check_wsd(const Config& c, ProblemList& p) {
 }
 
 void check_weight_decay(const Config& c, ProblemList& p) {
-  check_weight_decay(c, p);
   const bool is_constant = c.weight_decay_incr_style == WeightDecayStyle::kConstant;
   p.add_if(is_constant && (c.start_weight_decay || c.end_weight_decay),
            "--start-weight-decay and --end-weight-decay need --weight-decay-incr-style linear or "
@@ -89,9 +89,41 @@ void check_weight_decay(const Config& c, ProblemList& p) {
            c.first_weight_decay(), c.last_weight_decay());
 }
 
+void check_muon(const Config& c, ProblemList& p) {
+  if (!c.uses_muon()) {
+    p.add_if(c.optimizer != "adam",
+             "--optimizer {} is not supported: adam (AdamW), muon and dist_muon are", c.optimizer);
+    return;
+  }
+  try {
+    c.muon();
+  } catch (const UsageError& error) {
+    p.add_if(true, "{}", error.what());
+  }
+  p.add_if(!(c.muon_momentum >= 0 && c.muon_momentum < 1),
+           "--muon-momentum must be in [0, 1) (got {})", c.muon_momentum);
+  p.add_if(!(c.muon_extra_scale_factor > 0), "--muon-extra-scale-factor must be positive (got {})",
+           c.muon_extra_scale_factor);
+  p.add_if(c.muon_fp32_matmul_prec != "medium" && c.muon_fp32_matmul_prec != "high",
+           "--muon-fp32-matmul-prec {} is not supported: medium (bfloat16) and high (fp32) are",
+           c.muon_fp32_matmul_prec);
+  p.add_if(c.muon_tp_mode != "blockwise" && c.muon_tp_mode != "duplicated",
+           "--muon-tp-mode {} is not supported: blockwise and duplicated are; the latter has its "
+           "results",
+           c.muon_tp_mode);
+  p.add_if(c.muon_scalar_optimizer != "adam",
+           "--muon-scalar-optimizer {} is not supported: only adam is", c.muon_scalar_optimizer);
+  p.add_if(c.has_bf16_moments(),
+           "--optimizer {} keeps its momentum in fp32: leave out --bf16-optimizer-state, "
+           "--exp-avg-dtype and --exp-avg-sq-dtype",
+           c.optimizer);
+}
+
 }  // namespace
 
 void check_optimizer(const Config& c, ProblemList& p) {
+  check_muon(c, p);
+  check_weight_decay(c, p);
   p.add_if(!(c.lr > 0), "--lr is required and must be positive (got {})", c.lr);
   p.add_if(c.min_lr < 0 || c.min_lr > c.lr, "--min-lr {} must lie between 0 and --lr {}", c.min_lr,
            c.lr);

@@ -132,6 +132,21 @@ std::vector<std::string> argument_differences(const CheckpointInfo& checkpoint,
   return differences;
 }
 
+// Checkpoints of the time before there was Muon do not name their optimizer.
+void check_optimizer_is_the_same(const CheckpointInfo& checkpoint, const Config& config) {
+  const auto saved =
+      nlohmann::json::parse(checkpoint.arguments_json, nullptr, /*allow_exceptions=*/false);
+  const auto name = saved.is_object() ? saved.find("optimizer") : saved.end();
+  const std::string theirs =
+      name != saved.end() && name->is_string() ? name->get<std::string>() : "adam";
+  const bool had_muon = theirs != "adam";
+  if (had_muon == config.uses_muon()) return;
+  throw UsageError(fmt::format(
+      "--optimizer was {} when the checkpoint was saved and is {} now, and the one has no use for the "
+      "other's state: resume with --optimizer {}, or begin with a fresh state by --no-load-optim",
+      theirs, config.optimizer, theirs));
+}
+
 void check_place_is_known(const CheckpointInfo& checkpoint, const Config& config) {
   check_curriculum_mode(checkpoint, config);
   check_batch_sizes_of_draws(checkpoint, config);

@@ -16,6 +16,9 @@ const char* words_of(ChangeEffect effect);
 std::vector<std::string> argument_differences(const CheckpointInfo& checkpoint,
                                               const Config& config);
 
+// Throws UsageError where this run has another optimizer than the one whose state the checkpoint
+// holds.
+void check_optimizer_is_the_same(const CheckpointInfo& checkpoint, const Config& config);
 // Throws UsageError where the consumed samples and tokens do not tell with which one the
 // changed run goes on: a curriculum that reshapes and one that does not, or other batch sizes of a
 // curriculum by difficulty.

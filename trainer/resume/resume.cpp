@@ -252,6 +252,7 @@ Resume plan_resume(const CheckpointInfo& checkpoint, const ModelShape& shape, co
                           .run_segments_json = checkpoint.run_segments_json},
                 .load_optimizer = checkpoint.has_optimizer && !config.no_load_optim,
                 .warnings = std::move(data_changes.allowed)};
+  if (resume.load_optimizer) check_optimizer_is_the_same(checkpoint, config);
   if (!checkpoint.has_optimizer && !config.no_load_optim) {
     resume.warnings.push_back(fmt::format(
         "the checkpoint in {} holds weights alone (--no-save-optim), so Adam begins anew, and does so at "

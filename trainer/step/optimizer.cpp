@@ -1,6 +1,7 @@
 #include "trainer/step/optimizer.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "kernels/numbers/split_master.h"
 
@@ -31,7 +32,17 @@ Optimizer::Optimizer(Backend& backend, const ProcessGroups& groups, const Parame
     }
     state_first += own.count;
   }
+  if (options.muon) muon_.emplace(backend, groups, table, shards, *options.muon, plan);
   const int64_t n = shards.own_elements();
+  int64_t num_second_moments = 0;
+  for (const Part& part : parts_) {
+    std::vector<Segment> segments = segments_of(part);
+    for (Segment& segment : segments) {
+      segment.second_moment_first = num_second_moments;
+      if (!segment.is_matrix) num_second_moments += segment.part.state.count;
+    }
+    segments_.push_back(std::move(segments));
+  }
   const auto kClass = MemoryClass::kOptimizer;
   const auto state = options.offloads_state ? MemoryClass::kPinnedHost : kClass;
   if (is_split()) {
@@ -40,8 +51,8 @@ Optimizer::Optimizer(Backend& backend, const ProcessGroups& groups, const Parame
     plan.add(state, "master", &master_, DType::kFloat32, {n});
   }
   const DType moment = options.has_bf16_moments ? DType::kBFloat16 : DType::kFloat32;
-  plan.add(state, "exp_avg", &exp_avg_, moment, {n});
-  plan.add(state, "exp_avg_sq", &exp_avg_sq_, moment, {n});
+  plan.add(state, muon_ ? "momentum and exp_avg" : "exp_avg", &exp_avg_, moment, {n});
+  plan.add(state, "exp_avg_sq", &exp_avg_sq_, moment, {num_second_moments});
   const int64_t num_blocks = shards.padded_elements() / kOptimizerBlock;
   plan.add(kClass, "decay flags", &decays_, DType::kUInt8, {num_blocks});
   if (options.has_bf16_moments)
@@ -122,49 +133,74 @@ void Optimizer::gradient_norm(Tensor norm_and_clip, double loss_scale) {
 void Optimizer::update(Tensor norm_and_clip, const UpdateRates& rates, int64_t step,
                        ParameterGatherer& gatherer) {
   UpdateRates of_word_tables = rates;
-  of_word_tables.learning_rate = rates.of_word_tables.value_or(0);
+  of_word_tables.learning_rate = rates.of_word_tables.value_or(rates.learning_rate);
+  if (muon_) run_muon(norm_and_clip);
   for (size_t bucket = parts_.size(); bucket-- > 0;) {
-    const Part& part = parts_[bucket];
-    if (!rates.of_word_tables) {
-      update_part(part, norm_and_clip, rates, step);
+    if (!muon_ && !rates.of_word_tables) {  // one rule for all
+      update_segment({parts_[bucket], parts_[bucket].state.first}, norm_and_clip, rates, step);
     } else {
-      for (const Part& words : parts_of_word_tables(part, /*inside=*/true))
-        update_part(words, norm_and_clip, of_word_tables, step);
-      for (const Part& others : parts_of_word_tables(part, /*inside=*/false))
-        update_part(others, norm_and_clip, rates, step);
+      for (const Segment& segment : segments_[bucket]) {
+        if (segment.is_matrix)
+          muon_update(segment.part, rates);
+        else
+          update_segment(segment, norm_and_clip, segment.is_word_table ? of_word_tables : rates,
+                         step);
+      }
     }
     gatherer.gather(bucket);
   }
 }
 
-// Cuts a part at the word tables, which begin with whole blocks, and returns the pieces in them or
-// those between them.
-std::vector<Optimizer::Part> Optimizer::parts_of_word_tables(const Part& part, bool inside) const {
-  std::vector<Part> pieces;
-  const auto add = [&](int64_t first, int64_t end) {
-    if (first < end)
-      pieces.push_back(
-          {{first, end - first}, {part.state.first + first - part.arena.first, end - first}});
-  };
-  std::vector<ArenaRange> tables;
-  for (const Parameter& parameter : table_.all()) {
-    if (parameter.is_word_table)
-      tables.push_back({parameter.arena_offset, (parameter.num_elements + kOptimizerBlock - 1) /
-                                                    kOptimizerBlock * kOptimizerBlock});
+// Turns the gradients of Muon's matrices into their updates.
+void Optimizer::run_muon(Tensor norm_and_clip) {
+  for (const std::vector<Segment>& segments : segments_) {
+    for (const Segment& segment : segments) {
+      if (!segment.is_matrix) continue;
+      backend_.run(MuonMomentum{.m = range_of(exp_avg_, segment.part.state),
+                                .grad = range_of(gradients_, segment.part.arena),
+                                .clip = norm_and_clip,
+                                .beta = muon_->options().momentum,
+                                .nesterov = muon_->options().nesterov});
+    }
   }
-  std::ranges::sort(tables, {}, &ArenaRange::first);
+  muon_->orthogonalize(gradients_);
+}
+
+void Optimizer::muon_update(const Part& part, const UpdateRates& rates) {
+  MuonUpdate args;
+  args.param = range_of(parameters_, part.arena);
+  if (is_split()) {
+    args.remainder = remainder_of(part);
+  } else {
+    args.master = has_masters() ? range_of(master_, part.state) : args.param;
+  }
+  args.update = range_of(gradients_, part.arena);
+  args.lr = rates.learning_rate;
+  args.weight_decay = rates.weight_decay;
+  backend_.run(args);
+}
+
+// Cuts a part at the word tables and at Muon's matrices, all of which begin with whole blocks.
+std::vector<Optimizer::Segment> Optimizer::segments_of(const Part& part) const {
+  std::vector<Segment> segments;
   int64_t at = part.arena.first;
-  for (const ArenaRange& table : tables) {
-    const int64_t first = std::clamp(table.first, at, part.arena.end()),
-                  end = std::clamp(table.end(), at, part.arena.end());
-    if (inside)
-      add(first, end);
-    else
-      add(at, first);
+  const auto add = [&](int64_t end, bool is_matrix, bool is_word_table) {
+    end = std::clamp(end, at, part.arena.end());
+    if (end == at) return;
+    const int64_t state_first = part.state.first + at - part.arena.first;
+    segments.push_back(
+        {{{at, end - at}, {state_first, end - at}}, state_first, is_matrix, is_word_table});
     at = end;
+  };
+  for (const Parameter& parameter : table_.all()) {
+    const bool is_matrix = is_updated_by_muon(parameter);
+    if (!parameter.is_word_table && !is_matrix) continue;
+    const int64_t num_blocks = (parameter.num_elements + kOptimizerBlock - 1) / kOptimizerBlock;
+    add(parameter.arena_offset, false, false);
+    add(parameter.arena_offset + num_blocks * kOptimizerBlock, is_matrix, parameter.is_word_table);
   }
-  if (!inside) add(at, part.arena.end());
-  return pieces;
+  add(part.arena.end(), false, false);
+  return segments;
 }
 
 void Optimizer::parameters_from_masters(ParameterGatherer& gatherer) {
@@ -183,8 +219,9 @@ void Optimizer::parameters_from_masters(ParameterGatherer& gatherer) {
   }
 }
 
-void Optimizer::update_part(const Part& part, Tensor norm_and_clip, const UpdateRates& rates,
-                            int64_t step) {
+void Optimizer::update_segment(const Segment& segment, Tensor norm_and_clip,
+                               const UpdateRates& rates, int64_t step) {
+  const Part& part = segment.part;
   AdamW args;
   args.param = range_of(parameters_, part.arena);
   if (is_split()) {
@@ -193,7 +230,7 @@ void Optimizer::update_part(const Part& part, Tensor norm_and_clip, const Update
     args.master = has_masters() ? range_of(master_, part.state) : args.param;
   }
   args.m = range_of(exp_avg_, part.state);
-  args.v = range_of(exp_avg_sq_, part.state);
+  args.v = range_of(exp_avg_sq_, {segment.second_moment_first, part.state.count});
   args.grad = range_of(gradients_, part.arena);
   const ArenaRange blocks{part.arena.first / kOptimizerBlock, part.arena.count / kOptimizerBlock};
   args.decays = range_of(decays_, blocks);
@@ -212,13 +249,18 @@ void Optimizer::update_part(const Part& part, Tensor norm_and_clip, const Update
 std::vector<Optimizer::Piece> Optimizer::pieces_of(const Parameter& parameter,
                                                    int64_t num_elements) const {
   std::vector<Piece> pieces;
-  for (const Part& part : parts_) {
-    const int64_t first = std::max(parameter.arena_offset, part.arena.first);
-    const int64_t end = std::min(parameter.arena_offset + num_elements, part.arena.end());
-    if (first >= end) continue;
-    pieces.push_back({first - parameter.arena_offset,
-                      {first, end - first},
-                      {part.state.first + first - part.arena.first, end - first}});
+  for (const std::vector<Segment>& segments : segments_) {
+    for (const Segment& segment : segments) {  // none begins within a parameter, but with its part
+      const Part& part = segment.part;
+      const int64_t first = std::max(parameter.arena_offset, part.arena.first);
+      const int64_t end = std::min(parameter.arena_offset + num_elements, part.arena.end());
+      if (first >= end) continue;
+      const int64_t offset = first - part.arena.first;
+      pieces.push_back({first - parameter.arena_offset,
+                        {first, end - first},
+                        {part.state.first + offset, end - first},
+                        {segment.second_moment_first + offset, end - first}});
+    }
   }
   return pieces;
 }

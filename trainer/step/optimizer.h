@@ -1,5 +1,8 @@
-// AdamW over the flat arenas, or over this data-parallel rank's part of them. The gradient norm and
-// the clip factor stay on the device.
+// AdamW over the flat arenas, or over this data-parallel rank's part of them; under Muon the
+// matrices of layers are Muon's (muon.h). Gradient norm and clip factor stay on the device.
+//
+// The moments are arenas of their own. Under Muon the first one holds the momentum of its matrices,
+// too, and the second one is shorter: it has AdamW's elements alone.
 //
 // The fp32 masters are the parameters themselves (fp32 models), an arena of their own (fp16), or
 // weights and what these lack of them (bf16, kernels/numbers/split_master.h). Where something else
@@ -18,6 +21,7 @@
 #include "trainer/parallel/arena.h"
 #include "trainer/parallel/parameter_gatherer.h"
 #include "trainer/parallel/process_groups.h"
+#include "trainer/step/muon.h"
 
 namespace weft {
 
@@ -30,6 +34,7 @@ struct OptimizerOptions {
   // Masters and moments lie in pinned host memory, where the update reads and writes them over the
   // bus. It is the same update, so the bits do not depend on it.
   bool offloads_state = false;
+  std::optional<MuonOptions> muon = {};  // of the matrices of layers
 };
 
 // The rates of one update.
@@ -73,16 +78,20 @@ class Optimizer {
   void parameters_sum_of_squares(Tensor sum_of_squares);
 
   // A run of a parameter's elements that this rank updates: `first` counts in the parameter, the
-  // ranges are its places in the arenas and in the optimizer's state.
+  // ranges are its places in the arenas, in the optimizer's state, and in the second moment.
   struct Piece {
     int64_t first = 0;
-    ArenaRange arena, state;
+    ArenaRange arena, state, second_moment;
   };
   std::vector<Piece> pieces_of(const Parameter& parameter, int64_t num_elements) const;
   // The place of a piece's fp32 masters; that of split ones holds them between join_masters() or
   // writes to it, and the first gradient of the next step.
   Tensor master_of(const Piece& piece) const;
-  // fp32 or bf16, own_elements() of `shards` long, on the device or in pinned host memory.
+  bool is_updated_by_muon(const Parameter& parameter) const {
+    return muon_.has_value() && parameter.is_layer_matrix;
+  }
+  // fp32 or bf16, on the device or in pinned host memory. The first one is own_elements() of
+  // `shards` long and has Muon's momentum, too.
   Tensor exp_avg() const { return exp_avg_; }
   Tensor exp_avg_sq() const { return exp_avg_sq_; }
   // Masters are something else than the parameters.
@@ -95,8 +104,17 @@ class Optimizer {
   };
   void count(const Part& part, ArenaRange counted);
   void sum_of_squares(Tensor out, Tensor values, bool is_state, double divisor = 1);
-  void update_part(const Part& part, Tensor norm_and_clip, const UpdateRates& rates, int64_t step);
-  std::vector<Part> parts_of_word_tables(const Part& part, bool inside) const;
+  // A run of a part's elements that one rule updates.
+  struct Segment {
+    Part part;
+    int64_t second_moment_first = 0;
+    bool is_matrix = false, is_word_table = false;  // a matrix is Muon's
+  };
+  std::vector<Segment> segments_of(const Part& part) const;
+  void update_segment(const Segment& segment, Tensor norm_and_clip, const UpdateRates& rates,
+                      int64_t step);
+  void muon_update(const Part& part, const UpdateRates& rates);
+  void run_muon(Tensor norm_and_clip);
   bool is_split() const { return dtype_ == DType::kBFloat16; }
   Tensor remainder_of(const Part& part) const;
 
@@ -106,7 +124,9 @@ class Optimizer {
   const ArenaShards& shards_;
   DType dtype_;
   OptimizerOptions options_;
+  std::optional<Muon> muon_;
   std::vector<Part> parts_;
+  std::vector<std::vector<Segment>> segments_;  // of each part, in order
   // The elements that this rank counts in norms. Parameters that all tensor-parallel ranks hold
   // whole count on the first of these only, and the word embedding of two pipeline stages on the
   // first.

@@ -7,14 +7,18 @@ namespace {
 
 // `place_of` returns the memory of a piece of a parameter.
 template <class PlaceOf>
+void add_pieces_of(const Parameter& p, const std::string& prefix, const Optimizer& optimizer,
+                   std::vector<StateTensor>& tensors, const PlaceOf& place_of) {
+  for (const Optimizer::Piece& piece : optimizer.pieces_of(p, p.num_own)) {
+    tensors.push_back({prefix + p.name, p.global_shape, p.split_dim, p.begin, p.end,
+                       place_of(piece), piece.first});
+  }
+}
+
+template <class PlaceOf>
 void add_pieces(const std::string& prefix, const ParameterTable& table, const Optimizer& optimizer,
                 std::vector<StateTensor>& tensors, const PlaceOf& place_of) {
-  for (const Parameter& p : table.all()) {
-    for (const Optimizer::Piece& piece : optimizer.pieces_of(p, p.num_own)) {
-      tensors.push_back({prefix + p.name, p.global_shape, p.split_dim, p.begin, p.end,
-                         place_of(piece), piece.first});
-    }
-  }
+  for (const Parameter& p : table.all()) add_pieces_of(p, prefix, optimizer, tensors, place_of);
 }
 
 }  // namespace
@@ -36,12 +40,19 @@ std::vector<StateTensor> weight_tensors(const ParameterTable& table, Tensor para
 
 void add_moments(const ParameterTable& table, const Optimizer& optimizer,
                  std::vector<StateTensor>& tensors) {
-  for (const auto& [prefix, moment] :
-       {std::pair{"optimizer/exp_avg/", optimizer.exp_avg()},
-        std::pair{"optimizer/exp_avg_sq/", optimizer.exp_avg_sq()}}) {
-    add_pieces(prefix, table, optimizer, tensors, [moment = moment](const Optimizer::Piece& piece) {
-      return range_of(moment, piece.state);
-    });
+  using Piece = Optimizer::Piece;
+  const auto first = [&](const Piece& piece) { return range_of(optimizer.exp_avg(), piece.state); };
+  const auto second = [&](const Piece& piece) {
+    return range_of(optimizer.exp_avg_sq(), piece.second_moment);
+  };
+  for (const Parameter& p : table.all()) {
+    const bool is_muon = optimizer.is_updated_by_muon(p);
+    add_pieces_of(p, is_muon ? "optimizer/momentum_buffer/" : "optimizer/exp_avg/", optimizer,
+                  tensors, first);
+  }
+  for (const Parameter& p : table.all()) {
+    if (!optimizer.is_updated_by_muon(p))
+      add_pieces_of(p, "optimizer/exp_avg_sq/", optimizer, tensors, second);
   }
 }
 

@@ -143,7 +143,8 @@ void Trainer::initialize_parameters() {
     }
   }
   backend_.run(Zero{.out = optimizer_.exp_avg()});
-  backend_.run(Zero{.out = optimizer_.exp_avg_sq()});
+  // Under Muon a rank may update matrices alone.
+  if (optimizer_.exp_avg_sq()) backend_.run(Zero{.out = optimizer_.exp_avg_sq()});
   set_scalar_state({});
   parameters_loaded();
 }

@@ -17,7 +17,8 @@ TrainerOptions trainer_options(const Config& config, int64_t vocab_size) {
                        .clip_grad = config.clip_grad,
                        .has_bf16_moments = config.has_bf16_moments(),
                        .seed = options.shape.seed,
-                       .offloads_state = config.optimizer_offload};
+                       .offloads_state = config.optimizer_offload,
+                       .muon = config.muon()};
   options.recompute = recompute_options(config);
   if (config.fp16) {
     options.loss_scale = {.constant = config.loss_scale,

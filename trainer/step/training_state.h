@@ -18,8 +18,8 @@ namespace weft {
 struct StateTensor {
   // "model/NAME" (x); "optimizer/master/NAME" (fp32, of bf16 and fp16 models);
   // "optimizer/exp_avg/NAME" and "optimizer/exp_avg_sq/NAME" (fp32, or bf16 with
-  // --bf16-optimizer-state); "fp8/decoder.layers.N.forward" and ".gradients" (fp32), the states of
-  // delayed scaling (model/linear_layers.h).
+  // --bf16-optimizer-state), or "optimizer/momentum_buffer/NAME" of Muon's matrices;
+  // "fp8/decoder.layers.N.forward" and ".gradients" (fp32), the states of delayed scaling.
   std::string name;
   std::vector<int64_t> global_shape;
   int split_dim = -1;

@@ -11,11 +11,17 @@
     python3 tests/golden/trainer/make_golden.py erf tests/golden/trainer/erf.golden
     python3 tests/golden/trainer/make_golden.py d80 tests/golden/trainer/d80.golden
     python3 tests/golden/trainer/make_golden.py d145 tests/golden/trainer/d145.golden
+    python3 tests/golden/trainer/make_golden.py muon tests/golden/trainer/muon.golden
+    python3 tests/golden/trainer/make_golden.py muon-llama tests/golden/trainer/muon-llama.golden
 
 geglu has --glu-activation geglu and turns the first quarter of each head (--rotary-percent 0.25); reglu and liglu have those activations, reglu
 without biases and half a head that turns, liglu with a table of positions; erf has the exact GELU and heads that are
 larger than C / H (--kv-channels), as all of them have; d80 and d145 have heads of those sizes (GPT-3 2.7B, bigscience's 104B), of which
 the second, whose heads share a key, has no flash attention on a GPU.
+
+muon and muon-llama are 20 steps of Muon with fp32 products; they also have the matrices after the first step, and the same with bf16
+products. The second one has groups of queries, a gated fc1, Nesterov's momentum, another scale and other coefficients, and one matrix for
+queries, keys and values.
 
 The models are written out in plain PyTorch, in Megatron's parameter names and layouts (weights [out, in], QKV rows per head
 [query, key, value], or per group [queries, key, value]; fc1 of a gated linear unit [gate, up]). Weights and tokens are not stored: both sides draw them from the generator below. H * D differs from C on
@@ -50,7 +56,14 @@ SHAPES = dict(
     d80=dict(num_layers=2, hidden_size=16, num_heads=2, head_size=80, ffn_size=24, seq_length=12, vocab_size=48,
              micro_batch_size=2, num_micro_batches=2, num_steps=20),
     d145=dict(num_layers=2, hidden_size=16, num_heads=2, head_size=145, ffn_size=24, seq_length=12, vocab_size=48,
-              micro_batch_size=2, num_micro_batches=2, num_steps=20, num_query_groups=1))
+              micro_batch_size=2, num_micro_batches=2, num_steps=20, num_query_groups=1),
+    muon=dict(num_layers=2, hidden_size=32, num_heads=2, head_size=16, ffn_size=64, seq_length=32, vocab_size=64,
+              micro_batch_size=2, num_micro_batches=2, num_steps=20,
+              has_muon=1, muon_momentum=0.95, muon_nesterov=0, muon_splits_qkv=1, muon_scale=0, muon_extra_scale=0.2, muon_polar_express=0,
+              muon_iterations=5))
+SHAPES['muon-llama'] = SHAPES['llama'] | dict(
+    num_heads=4, head_size=16, hidden_size=24, has_muon=1, muon_momentum=0.9, muon_nesterov=1, muon_splits_qkv=0, muon_scale=1,
+    muon_extra_scale=1, muon_polar_express=1, muon_iterations=8)
 NAME = sys.argv[1]
 SHAPE = SHAPES[NAME]
 RMS_NORM, UNTIED, BIASES = SHAPE.get('uses_rms_norm', 0), SHAPE.get('unties_head', 0), SHAPE.get('has_biases', 1)
@@ -186,6 +199,65 @@ def loss_of(p, batch):
     return logits, F.cross_entropy(logits.reshape(-1, V), ids[:, 1:].reshape(-1))
 
 
+# Emerging-Optimizers, muon_utils.py
+QUINTIC = [(4.0848, -6.8946, 2.9270), (3.9505, -6.3029, 2.6377), (3.7418, -5.5913, 2.3037), (2.8769, -3.1427, 1.2046), (2.8366, -3.0525, 1.2012)]
+POLAR_EXPRESS = [(8.2051, -22.9019, 16.4607), (4.0664, -2.8612, 0.5184), (3.9096, -2.8234, 0.5250), (3.2856, -2.4153, 0.4853),
+                 (2.2779, -1.6198, 0.3985), (1.8726, -1.2307, 0.3585), (1.8564, -1.2132, 0.3568), (1.8750, -1.2500, 0.3750)]
+
+
+def orthogonal(x, dtype):
+    """Newton-Schulz iterations on the smaller side (Jordan et al. 2024), and the scale of the matrix."""
+    rows, cols = x.shape
+    transposes = rows > cols
+    x = F.normalize(x.mT if transposes else x, p=2, dim=(-2, -1), eps=1e-7).to(dtype)
+    for a, b, c in (POLAR_EXPRESS if SHAPE['muon_polar_express'] else QUINTIC)[:SHAPE['muon_iterations']]:
+        gram = x @ x.mT
+        x = torch.addmm(x, torch.addmm(gram, gram, gram, alpha=c, beta=b), x, alpha=1.0, beta=a)
+    x = (x.mT if transposes else x).float()
+    scale = (max(rows, cols) if SHAPE['muon_scale'] == 0 else rows / cols) ** 0.5
+    return x * scale * SHAPE['muon_extra_scale']
+
+
+class Muon(torch.optim.Optimizer):
+    """Megatron's: momentum as a moving average, decoupled weight decay, and queries, keys and values of all groups of heads apart."""
+
+    def __init__(self, named, lr, weight_decay, dtype):
+        self.names, self.dtype = {q: name for name, q in named}, dtype
+        super().__init__(list(self.names), dict(lr=lr, weight_decay=weight_decay))
+
+    def update_of(self, q, direction):
+        if not (SHAPE['muon_splits_qkv'] and self.names[q].endswith('linear_qkv.weight')):
+            return orthogonal(direction, self.dtype)
+        groups = direction.view(GROUPS, H // GROUPS + 2, D, C)
+        parts = [groups[:, :-2], groups[:, -2:-1], groups[:, -1:]]
+        return torch.cat([orthogonal(part.reshape(-1, C), self.dtype).view(part.shape) for part in parts], dim=1).view(direction.shape)
+
+    @torch.no_grad()
+    def step(self):
+        beta = SHAPE['muon_momentum']
+        for group in self.param_groups:
+            for q in group['params']:
+                momentum = self.state[q].setdefault('momentum_buffer', torch.zeros_like(q))
+                q.add_(q, alpha=-group['weight_decay'] * group['lr'])
+                momentum.lerp_(q.grad, 1 - beta)
+                direction = q.grad.lerp(momentum, beta) if SHAPE['muon_nesterov'] else momentum
+                q.add_(self.update_of(q, direction), alpha=-group['lr'])
+
+
+def is_muons(name):
+    return SHAPE.get('has_muon', 0) and 'linear' in name and name.endswith('.weight')
+
+
+def muon_after_one_step(dtype):
+    """The matrices after the first step."""
+    p, o = parameters(), OPTIMIZER
+    loss_of(p, tokens(0))[1].backward()
+    torch.nn.utils.clip_grad_norm_(p.values(), o['clip_grad'])
+    matrices = {name: q for name, q in p.items() if is_muons(name)}
+    Muon(matrices.items(), o['lr'], o['weight_decay'], dtype).step()
+    return matrices
+
+
 def main(path):
     out = {}
     p = parameters()
@@ -198,16 +270,24 @@ def main(path):
 
     o = OPTIMIZER
     optimizer = torch.optim.AdamW(
-        [dict(params=[q for q in p.values() if q.dim() > 1], weight_decay=o['weight_decay']),
+        [dict(params=[q for name, q in p.items() if q.dim() > 1 and not is_muons(name)], weight_decay=o['weight_decay']),
          dict(params=[q for q in p.values() if q.dim() == 1], weight_decay=0.0)],
         lr=o['lr'], betas=(o['beta1'], o['beta2']), eps=o['eps'])
+    muon = None
+    if SHAPE.get('has_muon', 0):
+        muon = Muon([(name, q) for name, q in p.items() if is_muons(name)], o['lr'], o['weight_decay'], torch.float32)
+        for kind, dtype in (('first/', torch.float32), ('first bf16/', torch.bfloat16)):
+            out |= {kind + name: q for name, q in muon_after_one_step(dtype).items()}
     losses, norms = [], []
     for step in range(STEPS):
-        optimizer.zero_grad()
+        for q in p.values():
+            q.grad = None
         _, loss = loss_of(p, tokens(step))
         loss.backward()
         norms.append(torch.nn.utils.clip_grad_norm_(p.values(), o['clip_grad']))
         optimizer.step()
+        if muon:
+            muon.step()
         losses.append(loss)
     out['step losses'], out['step norms'] = torch.stack(losses), torch.stack(norms)
     for name in ('embedding.word_embeddings.weight', 'embedding.position_embeddings.weight',

@@ -23,6 +23,16 @@ TEST_F(Training, DryRunSaysEverythingAndDoesNothing) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
 }
 
+TEST_F(Training, DryRunTellsWhatMuonCosts) {
+  const Arguments planned = {"--dry-run", "--verbose", "--optimizer", "muon"};
+  ASSERT_EQ(run(arguments("run", 30, planned)), 0) << output();
+  EXPECT_THAT(output(), testing::ContainsRegex(
+                            " > Muon: [0-9.e+]+ FLOPs of Newton-Schulz iterations on the first "
+                            "rank in an iteration, [0-9.e+]+ % of its share"));
+  EXPECT_THAT(output(), HasSubstr("momentum and exp_avg"));
+  EXPECT_THAT(output(), HasSubstr("Newton-Schulz matrices"));
+}
+
 // The answer comes first, and nothing hides it: what most do not ask for is for --verbose.
 TEST_F(Training, DryRunBeginsWithItsVerdictAndShowsOneTable) {
   const Arguments planned = {"--dry-run", "--device-profile",

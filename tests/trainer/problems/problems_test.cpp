@@ -34,6 +34,41 @@ TEST(Config, FewerSamplesThanABatchAreAProblem) {
   EXPECT_THAT(problems_of(line), Contains(HasSubstr("less than one batch of 8")));
 }
 
+TEST(Config, WhatMuonDoesNotTakeIsRefusedByName) {
+  EXPECT_THAT(problems_of(kGood + "--optimizer muon --muon-nesterov --muon-tp-mode duplicated "
+                                  "--muon-coefficient-type polar_express --muon-num-ns-steps 9"),
+              IsEmpty());
+  EXPECT_THAT(problems_of(kGood + "--optimizer dist_muon --muon-use-nesterov "
+                                  "--muon-fp32-matmul-prec high --muon-scale-mode unit_rms_norm"),
+              IsEmpty());
+  for (const auto& [flags, problem] : {
+           std::pair{"--optimizer sgd", "--optimizer sgd is not supported"},
+           {"--optimizer muon --muon-scale-mode rms", "--muon-scale-mode rms is none of"},
+           {"--optimizer muon --muon-coefficient-type cans", "cans is none of quintic, simple"},
+           {"--optimizer muon --muon-num-ns-steps 6", "give a multiple of that"},
+           {"--optimizer muon --muon-num-ns-steps 0", "--muon-num-ns-steps 0 does not go with"},
+           {"--optimizer muon --muon-coefficient-type polar_express", "give so many or more"},
+           {"--optimizer muon --muon-momentum 1", "--muon-momentum must be in [0, 1)"},
+           {"--optimizer muon --muon-extra-scale-factor 0", "must be positive (got 0)"},
+           {"--optimizer muon --muon-fp32-matmul-prec low", "--muon-fp32-matmul-prec low is not"},
+           {"--optimizer muon --muon-tp-mode distributed", "--muon-tp-mode distributed is not"},
+           {"--optimizer muon --muon-scalar-optimizer lion", "--muon-scalar-optimizer lion is not"},
+           {"--optimizer muon --bf16 --bf16-optimizer-state", "keeps its momentum in fp32"},
+       })
+    EXPECT_THAT(problems_of(kGood + flags), Contains(HasSubstr(problem))) << flags;
+}
+
+TEST(Config, WeightDecayThatGrowsNeedsBothEnds) {
+  for (const auto& [flags, problem] :
+       {std::pair{"--start-weight-decay 0.1 --end-weight-decay 0.2",
+                  "need --weight-decay-incr-style linear or"},
+        {"--weight-decay-incr-style linear --start-weight-decay 0.1",
+         "needs --start-weight-decay and --end-weight-decay"},
+        {"--weight-decay-incr-style cosine --start-weight-decay 0.2 --end-weight-decay 0.1",
+         "and --end-weight-decay 0.1 no smaller"}})
+    EXPECT_THAT(problems_of(kGood + flags), Contains(HasSubstr(problem))) << flags;
+}
+
 TEST(Config, WhatFp8ProductsDoNotTakeIsRefusedByName) {
   const auto expect_problem = [](const std::string& flags, const std::string& problem) {
     EXPECT_THAT(problems_of(kGood + flags), Contains(HasSubstr(problem))) << flags;

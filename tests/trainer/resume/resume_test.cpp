@@ -90,6 +90,31 @@ TEST(Resume, FinetuningAndImportedWeightsStartAtIterationZero) {
   EXPECT_FALSE(plan_resume(imported, shape, config, data_of_run()).load_optimizer);
 }
 
+TEST(Resume, TheStateOfAnotherOptimizerIsRefused) {
+  Config adam = base_config();
+  Config muon = adam;
+  muon.optimizer = "muon";
+  const ModelShape shape = model_shape(adam, 64);
+  for (const auto& [saved, ours] : {std::pair{adam, muon}, std::pair{muon, adam}}) {
+    const CheckpointInfo info = saved_by(saved, shape);
+    Config config = ours;
+    try {
+      plan_resume(info, shape, config, data_of_run());
+      FAIL() << config.optimizer;
+    } catch (const std::invalid_argument& error) {
+      EXPECT_THAT(error.what(), testing::AllOf(HasSubstr("--optimizer was " + saved.optimizer +
+                                                         " when the checkpoint was saved"),
+                                               HasSubstr("--no-load-optim")));
+    }
+    config.no_load_optim = true;
+    EXPECT_FALSE(plan_resume(info, shape, config, data_of_run()).load_optimizer);
+  }
+  muon.optimizer = "dist_muon";
+  Config replicated = muon;
+  replicated.optimizer = "muon";
+  EXPECT_TRUE(plan_resume(saved_by(muon, shape), shape, replicated, data_of_run()).load_optimizer);
+}
+
 TEST(Resume, WithoutTheOptimizerItsStepsStartAfresh) {
   Config config = base_config();
   const ModelShape shape = model_shape(config, 64);

@@ -1,6 +1,6 @@
 // Compares small models of GPT's, LLaMA's and bigscience's shapes with PyTorch's values
-// (tests/golden/trainer/make_golden.py): logits, loss, every gradient, and 20 steps of AdamW with
-// clipping and weight decay.
+// (tests/golden/trainer/make_golden.py): logits, loss, every gradient, and 20 steps of AdamW or
+// Muon with clipping and weight decay.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -18,6 +18,8 @@ namespace {
 // norm.
 constexpr double kTolerance = 1e-5;
 constexpr double kToleranceAfter20Steps = 1e-4;
+// With bf16 products each iteration rounds to 8 digits, in different places.
+constexpr double kBf16MuonTolerance = 0.03;
 
 struct Golden {
   std::map<std::string, double> value;
@@ -132,8 +134,27 @@ class GoldenModel : public testing::TestWithParam<std::string> {
     shape.has_biases = shape.has_qkv_bias = golden_.has("has_biases", true);
     options.optimizer = {golden_.real("beta1"), golden_.real("beta2"), golden_.real("eps"),
                          golden_.real("weight_decay"), golden_.real("clip_grad")};
+    if (has_muon()) options.optimizer.muon = muon_options(DType::kFloat32);
     num_samples_ = shape.micro_batch_size * golden_.integer("num_micro_batches");
-    model_ = std::make_unique<TrainerOnDevice>(options);
+    options_ = options;
+    create_model();
+  }
+
+  bool has_muon() const { return golden_.has("has_muon", false); }
+  MuonOptions muon_options(DType products) const {
+    const bool is_polar_express = golden_.has("muon_polar_express", false);
+    return {.momentum = golden_.value.at("muon_momentum"),
+            .nesterov = golden_.has("muon_nesterov", false),
+            .splits_qkv = golden_.has("muon_splits_qkv", true),
+            .scale =
+                golden_.integer("muon_scale") == 0 ? MuonScale::kSpectral : MuonScale::kUnitRmsNorm,
+            .extra_scale = golden_.value.at("muon_extra_scale"),
+            .iterations = newton_schulz_iterations(is_polar_express ? "polar_express" : "quintic",
+                                                   golden_.integer("muon_iterations")),
+            .products = products};
+  }
+  void create_model() {
+    model_ = std::make_unique<TrainerOnDevice>(options_);
     for (const Parameter& parameter : trainer().parameters().all()) {
       to_device(*model_->backend, trainer().weight(parameter), golden_weight(parameter));
     }
@@ -153,6 +174,7 @@ class GoldenModel : public testing::TestWithParam<std::string> {
 
   const Golden golden_ = read_golden(GetParam());
   int64_t num_samples_ = 0;
+  TrainerOptions options_;
   std::unique_ptr<TrainerOnDevice> model_;
   double worst_ = 0;
 };
@@ -178,7 +200,7 @@ TEST_P(GoldenModel, LossAndEveryGradient) {
   RecordProperty("worst_relative_error_times_1e9", static_cast<int>(worst_ * 1e9));
 }
 
-TEST_P(GoldenModel, TwentyStepsOfAdamW) {
+TEST_P(GoldenModel, TwentySteps) {
   const int64_t num_steps = golden_.integer("num_steps");
   std::vector<float> losses, norms;
   for (int64_t step = 0; step < num_steps; ++step) {
@@ -203,10 +225,43 @@ TEST_P(GoldenModel, TwentyStepsOfAdamW) {
   RecordProperty("worst_relative_error_times_1e9", static_cast<int>(worst_ * 1e9));
 }
 
+// Compares the first update of every matrix, with products of both types.
+TEST_P(GoldenModel, FirstUpdateOfMuon) {
+  if (!has_muon()) return;
+  for (const DType products : {DType::kFloat32, DType::kBFloat16}) {
+    const bool is_bf16 = products == DType::kBFloat16;
+    options_.optimizer.muon = muon_options(products);
+    create_model();
+    HostBatch batch = batch_of_step(0);
+    trainer().step(batch.view(), {.learning_rate = golden_.value.at("lr")});
+    size_t num_matrices = 0;
+    for (const Parameter& parameter : trainer().parameters().all()) {
+      const auto golden =
+          golden_.tensor.find((is_bf16 ? "first bf16/" : "first/") + parameter.name);
+      EXPECT_EQ(golden != golden_.tensor.end(), parameter.is_layer_matrix) << parameter.name;
+      if (golden == golden_.tensor.end()) continue;
+      std::vector<float> update = to_host(*model_->backend, trainer().weight(parameter));
+      std::vector<float> wanted = golden->second;
+      const std::vector<float> before = golden_weight(parameter);
+      for (size_t i = 0; i < before.size(); ++i) {
+        update[i] -= before[i];
+        wanted[i] -= before[i];
+      }
+      EXPECT_LE(relative_error(update, wanted),
+                is_bf16 ? kBf16MuonTolerance : kToleranceAfter20Steps)
+          << golden->first;
+      ++num_matrices;
+    }
+    EXPECT_EQ(num_matrices, 8U);  // four in each of two layers
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Of, GoldenModel,
                          testing::Values("gpt", "llama", "tr8", "bloom", "geglu", "reglu", "liglu",
-                                         "erf", "d80", "d145"),
-                         [](const auto& test) { return test.param; });
+                                         "erf", "d80", "d145", "muon", "muon-llama"),
+                         [](const auto& test) {
+                           return test.param == "muon-llama" ? "muon_llama" : test.param;
+                         });
 
 }  // namespace
 }  // namespace weft

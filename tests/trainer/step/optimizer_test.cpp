@@ -12,15 +12,20 @@ struct Precision {
   const char* name;
   DType dtype;
   bool has_bf16_moments = false;
+  bool has_muon = false;
 };
 constexpr Precision kFp32{"fp32", DType::kFloat32}, kBf16{"bf16", DType::kBFloat16},
-    kBf16Moments{"bf16_and_its_moments", DType::kBFloat16, true};
+    kBf16Moments{"bf16_and_its_moments", DType::kBFloat16, true},
+    kMuon{"bf16_by_muon", DType::kBFloat16, false, true};
 
 TrainerOptions options_of(const Precision& precision) {
   TrainerOptions options = small_options();
   options.shape.dtype = precision.dtype;
   options.optimizer.has_bf16_moments = precision.has_bf16_moments;
   options.optimizer.seed = options.shape.seed;
+  if (precision.has_muon)
+    options.optimizer.muon = {.extra_scale = 0.2,
+                              .iterations = newton_schulz_iterations("quintic", 5)};
   options.shape.hidden_dropout = options.shape.attention_dropout = 0.1F;
   return options;
 }
@@ -53,7 +58,7 @@ void expect_equal_state(TrainerOnDevice& a, TrainerOnDevice& b) {
 }
 
 class Steps : public testing::TestWithParam<Precision> {};
-INSTANTIATE_TEST_SUITE_P(, Steps, testing::Values(kFp32, kBf16, kBf16Moments),
+INSTANTIATE_TEST_SUITE_P(, Steps, testing::Values(kFp32, kBf16, kBf16Moments, kMuon),
                          [](const auto& test) { return std::string(test.param.name); });
 
 TEST_P(Steps, RepeatToTheLastBit) {
@@ -75,7 +80,7 @@ TEST_P(Steps, HaveTheSameBitsWithTheOptimizersStateOnTheHost) {
   };
   const int64_t moved =
       bytes(on_host, MemoryClass::kPinnedHost) - bytes(on_device, MemoryClass::kPinnedHost);
-  const int64_t moment_bytes = GetParam().has_bf16_moments ? 4 : 8;
+  const int64_t moment_bytes = GetParam().has_bf16_moments || GetParam().has_muon ? 4 : 8;
   EXPECT_GE(moved, moment_bytes * on_host->parameters().arena_elements());
   EXPECT_EQ(bytes(on_host, MemoryClass::kOptimizer),
             bytes(on_device, MemoryClass::kOptimizer) - moved);

@@ -26,6 +26,22 @@ inline std::string name_of(const RecomputeOptions& recompute) {
          std::to_string(recompute.num_layers);
 }
 
+// Muon with fp32 products, whose updates do not depend on the topology.
+inline MuonOptions muon_of_whole_matrices() {
+  MuonOptions muon;
+  muon.extra_scale = 0.2;
+  muon.iterations = newton_schulz_iterations("quintic", 5);
+  muon.products = DType::kFloat32;
+  muon.gathers_matrices = true;
+  return muon;
+}
+
+inline std::string name_of(const std::optional<MuonOptions>& muon) {
+  if (!muon) return "";
+  return std::string(" muon") + (muon->gathers_matrices ? "" : " blockwise") +
+         (muon->splits_qkv ? "" : " whole-qkv") + (muon->nesterov ? " nesterov" : "");
+}
+
 struct Variant {
   Topology topology = {};
   int64_t micro_batch_size = 1;
@@ -55,6 +71,7 @@ struct Variant {
   std::optional<LossScaleOptions> loss_scale = {};
   bool skips_bad_steps = false;
   bool has_bf16_moments = false;
+  std::optional<MuonOptions> muon = {};
   std::optional<Fp8Options> fp8 = {};
 
   std::string name() const {
@@ -87,7 +104,7 @@ struct Variant {
            (num_query_groups > 0 ? " groups " + std::to_string(num_query_groups) : "") +
            (uses_rms_norm ? " RMSNorm" : "") + (unties_head ? " untied" : "") +
            (has_biases ? "" : " no-biases") + (has_qkv_bias ? "" : " no-qkv-bias") +
-           (has_bf16_moments ? " bf16-moments" : "") +
+           (has_bf16_moments ? " bf16-moments" : "") + name_of(muon) +
            (fp8 ? (fp8->is_delayed ? " fp8" : " fp8 tensorwise") : "") + name_of(recompute) +
            (logits_chunk > 0 ? " logits " + std::to_string(logits_chunk) : "");
   }
@@ -118,6 +135,7 @@ struct Variant {
     options.shape.hidden_dropout = options.shape.attention_dropout = dropout;
     options.optimizer.clip_grad = clip_grad;
     options.optimizer.has_bf16_moments = has_bf16_moments;
+    options.optimizer.muon = muon;
     options.optimizer.seed = options.shape.seed;
     options.num_sample_losses = kGlobalBatch;
     // Some gradients are rounding alone (a bias of keys that queries share changes no

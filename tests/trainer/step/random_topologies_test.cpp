@@ -96,9 +96,23 @@ Variant any_variant(Chooser& choose) {
   v.recompute.norms = choose.of({false, true}) && keeps_layers;
   v.recompute.activation = choose.of({false, true}) && keeps_layers;
   v.recompute.mlp = choose.of({false, true}) && keeps_layers;
+  if (choose.of({false, true})) {
+    v.muon = muon_of_whole_matrices();
+    v.muon->nesterov = choose.of({false, true});
+    v.muon->splits_qkv = choose.of({true, true, false});
+    v.muon->scale =
+        choose.of({MuonScale::kSpectral, MuonScale::kUnitRmsNorm, MuonScale::kShapeScaling});
+  }
   v.topology.sequence_parallel =
       v.micro_batch_size * v.seq_length % v.topology.tp_size == 0 && choose.of({false, true, true});
   return v;
+}
+
+// Newton-Schulz iterations multiply what rounding leaves of singular values that are zero, as few
+// different tokens make them, by some hundred.
+double tolerance_of(const Variant& variant) {
+  if (variant.dtype != DType::kFloat32) return 2e-2;
+  return variant.muon ? 1e-4 : 1e-5;
 }
 
 void for_each_round(uint64_t default_rounds, const std::function<void(Chooser&)>& body) {
@@ -130,7 +144,7 @@ TEST(RandomTopologies, TrainTheModelOfOneRank) {
       EXPECT_LE(relative_error(gradient, expected.gradients.at(name)), is_fp32 ? 1e-5 : 0.05)
           << name;
     }
-    expect_near(outcome, expected, is_fp32 ? 1e-5 : 2e-2);
+    expect_near(outcome, expected, tolerance_of(many));
   });
 }
 
@@ -189,10 +203,8 @@ TEST(RandomTopologies, GoOnFromEachOthersCheckpoints) {
       loaded.topology.sequence_parallel = false;
     SCOPED_TRACE("saved by " + saved.name() + ", loaded by " + loaded.name());
     const std::vector<double> losses = losses_after(dir, loaded, /*loads=*/true);
-    const bool is_fp32 = saved.dtype == DType::kFloat32;
-    for (size_t i = 0; i < expected.size(); ++i) {
-      EXPECT_NEAR(losses[i], expected[i], (is_fp32 ? 1e-5 : 2e-2) * expected[i]);
-    }
+    for (size_t i = 0; i < expected.size(); ++i)
+      EXPECT_NEAR(losses[i], expected[i], tolerance_of(saved) * expected[i]);
   });
   std::filesystem::remove_all(root);
 }
