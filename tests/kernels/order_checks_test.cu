@@ -41,13 +41,65 @@ __global__ void wait_kernel(int num_missing) {
 
 // Requires that `num_missing` more threads have read than did.
 __global__ void read_kernel(int num_missing) {
-  __shared__ uint32_t count;
-  const ReadCount reads{static_cast<uint32_t>(__cvta_generic_to_shared(&count))};
-  if (threadIdx.x == 0) reads.init();
+  __shared__ __align__(8) uint64_t count;
+  const AccessCount reads{static_cast<uint32_t>(__cvta_generic_to_shared(&count))};
+  if (threadIdx.x == 0) reads.init(static_cast<int>(blockDim.x) + num_missing);
   __syncthreads();
   reads.add();
   __syncthreads();
-  reads.require(static_cast<int>(blockDim.x) + num_missing);
+  reads.require(1);
+}
+
+// A warp fills two buffers in turns, another one empties them. The first one writes a buffer for
+// the second time while `num_missing` lanes of the other one still read it: lane 0 has arrived for
+// all.
+__global__ void empty_early_kernel(int num_missing) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  using Pair = Buffers<2>;
+  __shared__ __align__(8) uint64_t words[Pair::kNumWords];
+  const Pair buffers{static_cast<uint32_t>(__cvta_generic_to_shared(words))};
+  if (threadIdx.x == 0) {
+    buffers.init(1, 1);
+    fence_initialised_barriers();
+  }
+  __syncthreads();
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  for (int use = 0; use < 5; ++use) {
+    if (threadIdx.x < 32) {
+      buffers.wait_empty(use);
+      buffers.fill_by_warp(use);
+    } else {
+      buffers.wait_filled_by_warps(use);
+      if (lane < 32 - num_missing) buffers.lanes_empty(use).add();
+      if (lane == 0) arrive(buffers.empty(use));
+    }
+  }
+#endif
+}
+
+// The same for a reader that comes while lanes of the warp that fills still write.
+__global__ void fill_early_kernel(int num_missing) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  using Pair = Buffers<2>;
+  __shared__ __align__(8) uint64_t words[Pair::kNumWords];
+  const Pair buffers{static_cast<uint32_t>(__cvta_generic_to_shared(words))};
+  if (threadIdx.x == 0) {
+    buffers.init(1, 1);
+    fence_initialised_barriers();
+  }
+  __syncthreads();
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  for (int use = 0; use < 5; ++use) {
+    if (threadIdx.x < 32) {
+      buffers.wait_empty(use);
+      if (lane < 32 - num_missing) buffers.lanes_full(use).add();
+      if (lane == 0) arrive(buffers.full(use));
+    } else {
+      buffers.wait_filled_by_warps(use);
+      buffers.empty_by_warp(use);
+    }
+  }
+#endif
 }
 
 // A trap ends the context, so each kernel has a process of its own. Its exit code is 1 for an error
@@ -72,6 +124,15 @@ TEST_F(OrderChecks, AWaitThatNeverEndsTraps) {
 TEST_F(OrderChecks, AWriterThatComesBeforeAReaderTraps) {
   EXPECT_EXIT(run_and_exit(read_kernel, 64, 0), testing::ExitedWithCode(0), "");
   EXPECT_EXIT(run_and_exit(read_kernel, 64, 1), testing::ExitedWithCode(kChecksOrder ? 1 : 0), "");
+}
+
+TEST_F(OrderChecks, LanesThatStillReadOrWriteABufferTrap) {
+  if (!has_hopper_code()) GTEST_SKIP() << "the barriers are Hopper's";
+  const auto with_missing = testing::ExitedWithCode(kChecksOrder ? 1 : 0);
+  EXPECT_EXIT(run_and_exit(empty_early_kernel, 64, 0), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(run_and_exit(empty_early_kernel, 64, 1), with_missing, "");
+  EXPECT_EXIT(run_and_exit(fill_early_kernel, 64, 0), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(run_and_exit(fill_early_kernel, 64, 1), with_missing, "");
 }
 
 }  // namespace

@@ -35,24 +35,30 @@ class WaitLimit {
   uint64_t begin_ = 0;
 };
 
-// Counts the threads that have read a buffer in shared memory. Where the order of reads and the
-// next write follows from products of a warpgroup, which no checker of races knows, the writer
-// requires the count.
-struct ReadCount {
-  uint32_t address;
+// Counts the threads that have had access to a buffer in shared memory, in 8 bytes beside it. One
+// lane of a warp, or products of a warpgroup, can tell the other side for all lanes that they are
+// through with it, an order that no checker of races knows. So the other side requires the count.
+struct AccessCount {
+  uint32_t address;  // the count, then the threads of a use
 
-  __device__ void init() const {
-    if constexpr (kChecksOrder) asm volatile("st.shared.u32 [%0], 0;" ::"r"(address) : "memory");
-  }
-  __device__ void add() const {
+  __device__ void init(int threads_of_use) const {
     if constexpr (kChecksOrder)
-      asm volatile("red.shared.add.u32 [%0], 1;" ::"r"(address) : "memory");
+      asm volatile("st.shared.v2.u32 [%0], {0, %1};" ::"r"(address), "r"(threads_of_use)
+                   : "memory");
   }
-  __device__ void require(int count) const {
+  __device__ void add(int num_threads = 1) const {
+    if constexpr (kChecksOrder)
+      asm volatile("red.shared.add.u32 [%0], %1;" ::"r"(address), "r"(num_threads) : "memory");
+  }
+  // Traps if fewer threads than those of `num_uses` uses have been counted.
+  __device__ void require(int num_uses) const {
     if constexpr (kChecksOrder) {
-      int now;
-      asm volatile("ld.volatile.shared.u32 %0, [%1];" : "=r"(now) : "r"(address) : "memory");
-      if (now < count) __trap();
+      uint32_t count, threads_of_use;
+      asm volatile("ld.volatile.shared.v2.u32 {%0, %1}, [%2];"
+                   : "=r"(count), "=r"(threads_of_use)
+                   : "r"(address)
+                   : "memory");
+      if (count < num_uses * threads_of_use) __trap();
     }
   }
 };

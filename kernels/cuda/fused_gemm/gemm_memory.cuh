@@ -81,10 +81,10 @@ struct GemmMemory {
     return results(kGroups) + (static_cast<uint32_t>(tile) & 1) * kBiasBytes;
   }
   // --- where order is checked: how many threads have read a bias, or an origin ---
-  __device__ ReadCount bias_reads(int tile) const {
+  __device__ AccessCount bias_reads(int tile) const {
     return {origin(0) + 8 * (kAnnounced + (static_cast<uint32_t>(tile) & 1))};
   }
-  __device__ ReadCount origin_reads(int tile) const {
+  __device__ AccessCount origin_reads(int tile) const {
     return {bias_reads(0).address + 8 * (2 + static_cast<uint32_t>(tile) % kAnnounced)};
   }
   // --- backward: a writing warp's rows of `pre` ---
@@ -101,8 +101,8 @@ struct GemmMemory {
       init_barrier(results_empty(group), kWriters);
     }
     for (int tile = 0; tile < kAnnounced; ++tile) init_barrier(announced(tile), 1);
-    for (int tile = 0; tile < kAnnounced; ++tile) origin_reads(tile).init();
-    for (int tile = 0; tile < 2; ++tile) bias_reads(tile).init();
+    for (int tile = 0; tile < kAnnounced; ++tile) origin_reads(tile).init(kTileReaders);
+    for (int tile = 0; tile < 2; ++tile) bias_reads(tile).init(128 * kGroups);
     fence_initialised_barriers();
   }
 };

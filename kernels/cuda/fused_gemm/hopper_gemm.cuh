@@ -33,7 +33,7 @@ __device__ inline void load_stages(const Args& args, const GemmMemory& memory,
         // The bias of tile t overwrites that of tile t-2. Its last readers are done, because the
         // stage that is filled here was released during tile t-1, which needs at least kStages
         // steps (kMinTerms).
-        memory.bias_reads(tiles.count()).require(tiles.count() / 2 * 128 * kGroups);
+        memory.bias_reads(tiles.count()).require(tiles.count() / 2);
         const int num_bytes = min(kTileN, args.N - at.column) * 2;
         expect_bytes(full, kStageBytes + num_bytes);
         load_bytes(memory.bias(tiles.count()), static_cast<const Element*>(args.bias) + at.column,
@@ -58,7 +58,7 @@ __device__ inline void load_stages(const Args& args, const GemmMemory& memory,
     const int drawn = rank == 0 ? draw_tile(args) : 0;
     for (int k = 0; k < half; ++k) load(k);
     if (rank == 0) {
-      memory.origin_reads(next).require(next / kAnnounced * kTileReaders);
+      memory.origin_reads(next).require(next / kAnnounced);
       announce_tile(memory, next, origin_of(args, drawn));
     }
     for (int k = half; k < args.num_steps; ++k) load(k);

@@ -9,6 +9,9 @@
 
 namespace weft::cuda {
 
+// Returns the words of 8 bytes that `num_buffers` of Buffers (below) need.
+constexpr int words_of_buffers(int num_buffers) { return (kChecksOrder ? 4 : 2) * num_buffers; }
+
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
 __device__ inline void init_barrier(uint32_t barrier, int num_arrivals) {
@@ -67,23 +70,59 @@ __device__ inline void wait_reads() {
 __device__ inline void wait_stores() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 
 // The barriers of `kCount` buffers that are filled and emptied in turns. Uses are counted from 0.
+// Where order is checked, counts of the lanes that have filled and emptied each buffer follow.
 template <int kCount>
 struct Buffers {
-  uint32_t barriers;  // full[kCount], empty[kCount]
+  static constexpr int kNumWords = words_of_buffers(kCount);
+  uint32_t barriers;  // full[kCount], empty[kCount], lanes_full[kCount], lanes_empty[kCount]
 
   __device__ static int index(int use) { return static_cast<uint32_t>(use) % kCount; }
   __device__ static uint32_t phase(int use) { return static_cast<uint32_t>(use) / kCount & 1; }
   __device__ uint32_t full(int use) const { return barriers + 8 * index(use); }
   __device__ uint32_t empty(int use) const { return full(use) + 8 * kCount; }
+  __device__ AccessCount lanes_full(int use) const { return {empty(use) + 8 * kCount}; }
+  __device__ AccessCount lanes_empty(int use) const { return {empty(use) + 16 * kCount}; }
+  __device__ uint32_t end() const { return barriers + 8 * kNumWords; }
+
+  // The arrivals at `empty` are those of warps, and of threads that read a buffer alone.
   __device__ void init(int num_full_arrivals, int num_empty_arrivals) const {
     for (int i = 0; i < kCount; ++i) {
       init_barrier(full(i), num_full_arrivals);
       init_barrier(empty(i), num_empty_arrivals);
+      lanes_full(i).init(32 * num_full_arrivals);
+      lanes_empty(i).init(32 * num_empty_arrivals);
     }
   }
   __device__ void wait_full(int use) const { wait_barrier(full(use), phase(use)); }
+  // Waits for a buffer that warps fill by fill_by_warp().
+  __device__ void wait_filled_by_warps(int use) const {
+    wait_full(use);
+    lanes_full(use).require(use / kCount + 1);
+  }
   // Returns at once for the first use of a buffer.
-  __device__ void wait_empty(int use) const { wait_barrier(empty(use), phase(use) ^ 1); }
+  __device__ void wait_empty(int use) const {
+    wait_barrier(empty(use), phase(use) ^ 1);
+    lanes_empty(use).require(use / kCount);
+  }
+  // Tells copies, products and threads that wait for it that all lanes of this warp have written
+  // their parts of the buffer.
+  __device__ void fill_by_warp(int use) const {
+    fence_shared_async();
+    lanes_full(use).add();
+    __syncwarp();
+    if ((threadIdx.x & 31) == 0) arrive(full(use));
+  }
+  // Hands the buffer back when all lanes of this warp have read it.
+  __device__ void empty_by_warp(int use) const {
+    lanes_empty(use).add();
+    __syncwarp();
+    if ((threadIdx.x & 31) == 0) arrive(empty(use));
+  }
+  // Hands it back for a warp of which no other thread has read it.
+  __device__ void empty_by_thread(int use) const {
+    lanes_empty(use).add(32);
+    arrive(empty(use));
+  }
 };
 
 #endif  // sm_90a

@@ -38,8 +38,7 @@ __device__ inline void sum_query_gradients(const Params& p,
   for (int i = 0;; ++i) {
     memory.own().wait_full(i);
     const WorkTile work = memory.work_tile(i);
-    __syncwarp();
-    if (lane == 0) arrive(memory.own().empty(i));
+    memory.own().empty_by_warp(i);
     if (!work.exists()) return;
     const Steps<Shape, kDocuments> steps(p, work);
     bool has_sums = false;
@@ -47,13 +46,12 @@ __device__ inline void sum_query_gradients(const Params& p,
       const int number = num_blocks++;
       const LastTile<Shape, kDocuments> last(p, work, block);
       // It takes part in every use of the sums, so that it cannot be two phases late.
-      memory.sums_barriers().wait_full(number);
+      memory.sums_barriers().wait_filled_by_warps(number);
       if (last.is_last) {
         add_columns<Shape>(bias, memory.dq_tile(number), !has_sums);
         has_sums = true;
       }
-      __syncwarp();
-      if (lane == 0) arrive(memory.sums_barriers().empty(number));
+      memory.sums_barriers().empty_by_warp(number);
     }
     // Without documents, the first tile is the last one for all blocks.
     if (kDocuments || work.tile == 0) {

@@ -99,9 +99,7 @@ struct ScoreExchange {
         }
       }
     }
-    fence_shared_async();
-    __syncwarp();
-    if ((threadIdx.x & 31) == 0) arrive(memory.sums_barriers().full(step));
+    memory.sums_barriers().fill_by_warp(step);
   }
   // Puts columns of dQ where its sums would lie; the first is 16 * first.
   template <int kN>

@@ -31,7 +31,7 @@ __device__ inline void add_sums(const Params& p, const BackwardMemory<Shape, kDr
                                 int number) {
   float* const sums = sums_of<Shape::D>(p, work, block);
   semaphores.acquire(block);
-  memory.sums_barriers().wait_full(number);
+  memory.sums_barriers().wait_filled_by_warps(number);
   if (semaphores.is_first(block)) {
     store_bytes(sums, memory.sums(number), Shape::kSumBytes);
   } else {
@@ -39,7 +39,7 @@ __device__ inline void add_sums(const Params& p, const BackwardMemory<Shape, kDr
   }
   commit_stores();
   wait_reads();
-  arrive(memory.sums_barriers().empty(number));
+  memory.sums_barriers().empty_by_thread(number);
   wait_stores();
   semaphores.release(block);
 }
@@ -54,7 +54,7 @@ __device__ inline void add_query_gradients(const Params& p,
   for (int i = 0;; ++i) {
     memory.own().wait_full(i);
     const WorkTile work = memory.work_tile(i);
-    arrive(memory.own().empty(i));
+    memory.own().empty_by_thread(i);
     if (!work.exists()) return;
     const Steps<Shape, kDocuments> steps(p, work);
     const Semaphores semaphores(p, work);
@@ -68,11 +68,11 @@ __device__ inline void add_query_gradients(const Params& p,
         continue;
       }
       if (last.is_only) semaphores.acquire(block);
-      memory.sums_barriers().wait_full(number);
+      memory.sums_barriers().wait_filled_by_warps(number);
       memory.dq_tile(number).store(dq_map, row_of_head, block * kSemaphoreQueries, work.bh / p.H);
       commit_stores();
       wait_reads();
-      arrive(memory.sums_barriers().empty(number));
+      memory.sums_barriers().empty_by_thread(number);
     }
     // Only a later head waits for what follows the last additions, so one fence is enough for all
     // of them.

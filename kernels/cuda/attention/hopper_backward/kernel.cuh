@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
                                      const __grid_constant__ CUtensorMap dq_map) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   using Memory = BackwardMemory<Shape, kDropout>;
-  __shared__ __align__(8) uint64_t barriers[Memory::kNumBarriers];
+  __shared__ __align__(8) uint64_t barriers[Memory::kNumWords];
   __shared__ WorkTile work_tiles[Shape::kOwn];
   extern __shared__ uint8_t shared[];
   const Memory memory{aligned_shared(shared), shared_address(barriers), work_tiles};

@@ -46,16 +46,19 @@ struct FusedShape {
 template <class Shape, bool kDropout>
 struct BackwardMemory {
   static constexpr int D = Shape::D;
-  static constexpr int kNumBarriers = 2 * (Shape::kOwn + Shape::kStages + Shape::kSums);
+  using Own = Buffers<Shape::kOwn>;
+  using Stages = Buffers<Shape::kStages>;
+  using Sums = Buffers<Shape::kSums>;
+  static constexpr int kNumWords = Own::kNumWords + Stages::kNumWords + Sums::kNumWords;
 
   uint32_t base, barriers;
   WorkTile* work_tiles;  // one for each buffer of own tiles
 
   // --- the own tiles of work tile number `i` of this block ---
-  __device__ Buffers<Shape::kOwn> own() const { return {barriers}; }
-  __device__ WorkTile& work_tile(int i) const { return work_tiles[Buffers<Shape::kOwn>::index(i)]; }
+  __device__ Own own() const { return {barriers}; }
+  __device__ WorkTile& work_tile(int i) const { return work_tiles[Own::index(i)]; }
   __device__ PanelTile<D, 64> k_tile(int i, int group) const {
-    const int tile = (Buffers<Shape::kOwn>::index(i) * Shape::kGroups + group) * 2;
+    const int tile = (Own::index(i) * Shape::kGroups + group) * 2;
     return {base + tile * Shape::kTileBytes};
   }
   __device__ PanelTile<D, 64> v_tile(int i, int group) const {
@@ -63,19 +66,19 @@ struct BackwardMemory {
   }
 
   // --- a step's queries ---
-  __device__ Buffers<Shape::kStages> stages() const { return {barriers + 16 * Shape::kOwn}; }
+  __device__ Stages stages() const { return {own().end()}; }
   __device__ PanelTile<D, 64> q_tile(int step) const {
-    return {stage_base() + Buffers<Shape::kStages>::index(step) * 2 * Shape::kTileBytes};
+    return {stage_base() + Stages::index(step) * 2 * Shape::kTileBytes};
   }
   __device__ PanelTile<D, 64> dout_tile(int step) const {
     return {q_tile(step).base + Shape::kTileBytes};
   }
   __device__ uint32_t rows(int step) const {  // lse2 of the step's queries, then delta
-    return rows_base() + Buffers<Shape::kStages>::index(step) * 2 * Shape::kStep * 4;
+    return rows_base() + Stages::index(step) * 2 * Shape::kStep * 4;
   }
   __device__ uint32_t mask(int step, int group) const {
     return rows_base() + Shape::kStages * 2 * Shape::kStep * 4 +
-           Buffers<Shape::kStages>::index(step) * Shape::kMaskBytes + group * kMaskTileBytes;
+           Stages::index(step) * Shape::kMaskBytes + group * kMaskTileBytes;
   }
 
   // --- the gradients of the scores of a step: a group's 64 keys as rows, 64 queries as columns ---
@@ -87,7 +90,7 @@ struct BackwardMemory {
   // --- the sums of dQ of a step, as a warpgroup's threads hold them ---
   __device__ uint32_t sums(int step) const {
     return score_tile(0, 0).base + Shape::kScores * Shape::kScoreBytes +
-           Buffers<Shape::kSums>::index(step) * Shape::kSumBytes;
+           Sums::index(step) * Shape::kSumBytes;
   }
   // Returns the place, in 16 bytes, of the four numbers of thread `thread` in columns [8 n, 8 n +
   // 8).
@@ -95,9 +98,7 @@ struct BackwardMemory {
   // Uses of a buffer may come from both groups in turn. A wait for a use does not return for the
   // one before, because a group forms dQ of a step after the other one has handed over its sums of
   // all steps before (ScoreExchange).
-  __device__ Buffers<Shape::kSums> sums_barriers() const {
-    return {barriers + 16 * (Shape::kOwn + Shape::kStages)};
-  }
+  __device__ Sums sums_barriers() const { return {stages().end()}; }
   // --- dQ of a step, in the place of its sums: 64 queries as rows ---
   __device__ PanelTile<D, 64> dq_tile(int step) const { return {sums(step)}; }
 

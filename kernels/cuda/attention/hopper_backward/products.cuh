@@ -45,7 +45,7 @@ __device__ inline void multiply_tiles(const Params& p,
   // products read half as much of shared memory.
   constexpr bool kInRegisters = D <= 64;
   const ScoreExchange<Shape, kDropout> exchange{memory, group};
-  const int lane = threadIdx.x & 31, warp_row = threadIdx.x / 32 % 4 * 16;
+  const int warp_row = threadIdx.x / 32 % 4 * 16;
   int step = 0;
   for (int i = 0;; ++i) {
     memory.own().wait_full(i);
@@ -124,8 +124,7 @@ __device__ inline void multiply_tiles(const Params& p,
       wgmma_wait<0>();
       pin(dk[0]);
       pin(dv[0]);
-      __syncwarp();  // The lanes have read lse2, delta and dropout's bits.
-      if (lane == 0) arrive(memory.stages().empty(step));
+      memory.stages().empty_by_warp(step);
     }
     // After this barrier no thread reads the group's values; the results take their place.
     sync_warpgroup();
@@ -157,8 +156,7 @@ __device__ inline void multiply_tiles(const Params& p,
                                      static_cast<Element*>(p.dk.data) + first, p.dk.token_stride,
                                      p.T - group_key, head.size);
     fence_shared_async();
-    __syncwarp();
-    if (lane == 0) arrive(memory.own().empty(i));
+    memory.own().empty_by_warp(i);
   }
 }
 

@@ -82,7 +82,7 @@ template <class Shape, bool kDropout>
 __device__ inline ForwardTile take_tile(const ForwardMemory<Shape, kDropout>& memory, int i) {
   memory.work_tiles().wait_full(i);
   const ForwardTile work = memory.work_tile(i);
-  arrive(memory.work_tiles().empty(i));
+  memory.work_tiles().empty_by_thread(i);
   return work;
 }
 
@@ -126,7 +126,7 @@ __device__ inline void store_results(const Params& p, const ForwardMemory<Shape,
         commit_stores();
         wait_reads();
       }
-      arrive(memory.queries().empty(use));
+      memory.queries().empty_by_thread(use);
     }
   }
 }

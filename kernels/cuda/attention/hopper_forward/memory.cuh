@@ -30,10 +30,12 @@ struct ForwardHopperShape {
   static constexpr int kWorkTiles = 2;
   static constexpr int kTileBytes = 64 * D * 2;
   static constexpr int kMaskBytes = kGroups * kMaskTileBytes;
-  static constexpr int kNumBarriers = 2 * kWorkTiles + 2 * kStages + 3 * kQueryTiles;
+  // the barriers of ForwardMemory's buffers, then those of the results
+  static constexpr int kNumWords =
+      words_of_buffers(kWorkTiles + kStages + kQueryTiles) + kQueryTiles;
   static constexpr int shared_bytes(bool dropout) {
     return kSharedAlignment + kQueryTiles * kTileBytes +
-           kStages * (2 * kTileBytes + (dropout ? kMaskBytes : 0)) + 8 * kNumBarriers;
+           kStages * (2 * kTileBytes + (dropout ? kMaskBytes : 0)) + 8 * kNumWords;
   }
   static_assert(kStep == kMaskTile);
   // A block begins with equal registers for all threads, as ptxas rounds them. Warpgroups that take
@@ -79,14 +81,11 @@ struct ForwardMemory {
   }
 
   __device__ WorkTiles work_tiles() const { return {barrier_base()}; }
-  __device__ Stages stages() const { return {barrier_base() + 16 * Shape::kWorkTiles}; }
-  __device__ Queries queries() const {
-    return {barrier_base() + 16 * (Shape::kWorkTiles + Shape::kStages)};
-  }
+  __device__ Stages stages() const { return {work_tiles().end()}; }
+  __device__ Queries queries() const { return {stages().end()}; }
   // The barrier of the results that take the place of a tile of queries.
   __device__ uint32_t results_full(int use) const {
-    return barrier_base() + 16 * (Shape::kWorkTiles + Shape::kStages + Shape::kQueryTiles) +
-           8 * Queries::index(use);
+    return queries().end() + 8 * Queries::index(use);
   }
 
   __device__ uint32_t mask_base() const {

@@ -66,8 +66,11 @@ __device__ inline void put_results(PanelTile<D, 64> tile, int warp_row,
 // rest by products.
 template <class Shape, bool kDropout>
 __device__ inline void release(const ForwardMemory<Shape, kDropout>& memory, int step) {
-  if constexpr (kDropout) __syncwarp();
-  if ((threadIdx.x & 31) == 0) arrive(memory.stages().empty(step));
+  if constexpr (kDropout) {
+    memory.stages().empty_by_warp(step);
+  } else if ((threadIdx.x & 31) == 0) {
+    memory.stages().empty_by_thread(step);  // Its products are those of all lanes.
+  }
 }
 
 // Tiles of keys. The step of a tile is its number plus `to_step`.
@@ -165,8 +168,7 @@ __device__ inline void attend(const Params& p, const ForwardMemory<Shape, kDropo
     const ForwardTile read = memory.work_tile(i);
     const ForwardTile work{uniform(read.bh), uniform(read.b), uniform(read.first_query),
                            uniform(read.first_step)};
-    __syncwarp();
-    if (lane == 0) arrive(memory.work_tiles().empty(i));
+    memory.work_tiles().empty_by_warp(i);
     if (work.bh < 0) return;
     const int row = row_of_group<Shape>(i, group), query_tile = query_use<Shape>(i, group);
     const int group_query = work.first_query + 64 * row;

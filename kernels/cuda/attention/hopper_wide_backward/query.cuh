@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(Shape::kThreads, 1)
   using Element = typename Shape::Element;
   constexpr int D = Shape::D, kStep = Shape::kStep, kN = kStep / 8;
   using StepTile = PanelTile<D, kStep>;
-  __shared__ __align__(8) uint64_t barriers[Ring::kNumBarriers];
+  __shared__ __align__(8) uint64_t barriers[Ring::kNumWords];
   extern __shared__ uint8_t shared[];
   const int group = warpgroup_index();
   const uint32_t own_base = aligned_shared(shared);

@@ -42,23 +42,21 @@ struct WideShape {
 // its use, so that warpgroups may be that far apart before thread 0 has to wait.
 struct Ring {
   static constexpr int kStages = kWideStages;
-  uint32_t barriers;  // full[kStages], empty[kStages], own tiles
+  using Stages = Buffers<kStages>;
+  static constexpr int kNumWords = Stages::kNumWords + 1;
+  uint32_t barriers;  // those of the stages, then that of the own tiles
 
-  static constexpr int kNumBarriers = 2 * kStages + 1;
-  __device__ static uint32_t stage(int step) { return static_cast<uint32_t>(step) % kStages; }
-  __device__ uint32_t full(int step) const { return barriers + 8 * stage(step); }
-  __device__ uint32_t empty(int step) const { return full(step) + 8 * kStages; }
-  __device__ uint32_t own() const { return barriers + 16 * kStages; }
+  __device__ static int stage(int step) { return Stages::index(step); }
+  __device__ Stages stages() const { return {barriers}; }
+  __device__ uint32_t full(int step) const { return stages().full(step); }
+  __device__ uint32_t own() const { return stages().end(); }
 
   // Initialises the barriers and starts the first copies: own(barrier) copies the block's own
   // tiles, load(step) a stage.
   template <class LoadOwn, class Load>
   __device__ void start(int num_steps, LoadOwn load_own, Load load) const {
     if (threadIdx.x == 0) {
-      for (int stage = 0; stage < kStages; ++stage) {
-        init_barrier(full(stage), 1);
-        init_barrier(empty(stage), 4 * kWideGroups);
-      }
+      stages().init(1, 4 * kWideGroups);
       init_barrier(own(), 1);
       fence_initialised_barriers();
       load_own(own());
@@ -66,22 +64,17 @@ struct Ring {
     }
     __syncthreads();
   }
-  __device__ void wait(int step) const {
-    wait_barrier(full(step), static_cast<uint32_t>(step) / kStages & 1);
-  }
+  __device__ void wait(int step) const { stages().wait_full(step); }
   // Reports that all lanes of this warp have read `step`.
-  __device__ void release(int step) const {
-    __syncwarp();
-    if ((threadIdx.x & 31) == 0) arrive(empty(step));
-  }
+  __device__ void release(int step) const { stages().empty_by_warp(step); }
   // Call this during `step`, after this warp has released the step before.
   template <class Load>
   __device__ void refill(int step, int num_steps, Load load) const {
     if (threadIdx.x < 32) {
-      const int old = step - 1;
-      if (threadIdx.x == 0 && old >= 0 && old + kStages < num_steps) {
-        wait_barrier(empty(old), static_cast<uint32_t>(old) / kStages & 1);
-        load(old + kStages);
+      const int next = step - 1 + kStages;
+      if (threadIdx.x == 0 && step > 0 && next < num_steps) {
+        stages().wait_empty(next);
+        load(next);
       }
       __syncwarp();
     }
