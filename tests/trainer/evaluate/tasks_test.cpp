@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <cstdlib>
 
 #include "indexed_dataset/base/storage/file_io.h"
 #include "tests/temporary_folder.h"
@@ -141,6 +142,29 @@ TEST_F(Tasks, RequestsAreThoseOfLmEval) {
   EXPECT_EQ(text_of(cut, true), "sky");
   EXPECT_EQ(text_of(cut, false), " blue");
   EXPECT_THROW(request({"The sky", " blue"}, 4), std::runtime_error);
+}
+
+// The same files are compared with what `weft-data tasks` writes.
+TEST_F(Tasks, WhatLmEvalMakesOfBenchmarksIsRead) {
+  const std::filesystem::path golden =
+      std::filesystem::path(std::getenv("WEFT_SOURCE_DIR")) / "tests/golden/lm_eval";
+  int num_requests = 0;
+  for (const char* name :
+       {"hellaswag", "lambada_openai", "arc_easy", "piqa", "winogrande", "mmlu"}) {
+    const Task task = read_task(golden / (name + std::string(".jsonl")), std::nullopt);
+    EXPECT_EQ(task.name, name);
+    EXPECT_EQ(task.is_continuation, task.name == "lambada_openai");
+    for (const TaskExample& example : task.examples) {
+      for (const TaskChoice& choice : example.choices) {
+        const ScoreRequest asked = request(choice, 1000);
+        const std::string all = text_of(asked, true) + text_of(asked, false);
+        const size_t begin = choice.context.empty() ? all.size() - choice.ending.size() : 0;
+        EXPECT_EQ(all.substr(begin), choice.context + choice.ending);
+        ++num_requests;
+      }
+    }
+  }
+  EXPECT_EQ(num_requests, 3 * 4 + 6 + (4 + 3 + 5) + 2 * 2 + 3 * 2 + 3 * 4);
 }
 
 TEST_F(Tasks, TheLongerEndingWinsByCharactersNotBySum) {
