@@ -36,6 +36,8 @@ HubAddress parse_hub_address(const std::string& address) {
   }
   HubAddress parsed{match[1], percent_decoded(match[3].str()), match[5]};
   if (parsed.revision.empty()) parsed.revision = "main";
+  if (!is_sound_path(parsed.dataset) || !is_sound_path(parsed.revision))
+    refuse(address, "does not name a dataset");
   if (!is_sound_path(parsed.path)) refuse(address, "its path is none of files there");
   return parsed;
 }

@@ -29,7 +29,8 @@ TEST(HubAddress, RefusesWhatIsNone) {
   for (const char* address :
        {"hf://o/n/x", "hf://models/o/n/x", "hf://datasets/o", "hf://datasets/o/n@/x",
         "hf://datasets/o/n/../m", "hf://datasets/o/n//x", "hf://datasets/o/n/./x",
-        "hf://datasets/o/n/x\ny", "hf://datasets/o n/m/x"}) {
+        "hf://datasets/o/n/x\ny", "hf://datasets/o n/m/x", "hf://datasets/../../x",
+        "hf://datasets/o/../x", "hf://datasets/o/n@../x", "hf://datasets/o/n@%2E%2E/x"}) {
     EXPECT_THROW(parse_hub_address(address), UsageError) << address;
   }
   EXPECT_THROW(parse_hub_address("hf://datasets/o/n/" + std::string(100'000, 'x')), UsageError);
