@@ -90,6 +90,10 @@ head -c 20000 plain.file-None.arrow >cut.arrow
 expect 3 'cut.arrow: cannot be read' "${run[@]}" --input cut.arrow --output-prefix x
 head -c 200000 plain.stream-None.arrow >cut.arrow
 expect 3 'cut.arrow: record batch' "${run[@]}" --input cut.arrow --output-prefix x
+head -c -8 plain.stream-None.arrow >cut.arrow  # as if it were cut behind a batch
+expect 3 'ends without the mark of its end' "${run[@]}" --input cut.arrow --output-prefix x
+cat plain.stream-None.arrow plain.stream-None.arrow >two.arrow
+expect 3 'more follows behind' "${run[@]}" --input two.arrow --output-prefix x
 cp plain.zstd-1.0.parquet flip.parquet
 printf '\xff\xff\xff' | dd of=flip.parquet bs=1 seek=3000 conv=notrunc status=none
 expect 3 'flip.parquet: row group 0: cannot be read' "${run[@]}" --input flip.parquet --output-prefix x
@@ -106,7 +110,7 @@ expect 9 'raise --max-output' "${run[@]}" --input large.parquet --max-output 100
 echo "a killed run goes on"
 for delay in 0.15 0.4 0.8; do
   rm -rf killed*
-  timeout -s KILL "$delay" "$data" preprocess --append-eod --workers 2 "${inputs[@]}" --output-prefix killed >/dev/null 2>&1 || true
+  timeout --foreground -s KILL "$delay" "$data" preprocess --append-eod --workers 2 "${inputs[@]}" --output-prefix killed >/dev/null 2>&1 || true
   expect 0 '' "$data" preprocess --append-eod --workers 2 "${inputs[@]}" --output-prefix killed
   same whole killed text sources
 done

@@ -63,7 +63,7 @@ same fineweb merged
 for delay in 0.2 0.4; do
   rm -rf killed*
   killed=("$data" preprocess --append-eod --origin-key url --input hf://datasets/o/n/fineweb --output-prefix killed)
-  timeout -s KILL $delay "${killed[@]}" >/dev/null 2>&1 || true
+  timeout --foreground -s KILL $delay "${killed[@]}" >/dev/null 2>&1 || true
   expect 0 '' "${killed[@]}"
   same fineweb killed
 done
