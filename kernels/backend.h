@@ -22,6 +22,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -80,6 +81,12 @@ class Backend {
   virtual bool has_happened(EventId event) = 0;
   // Both events must be timed and have happened.
   virtual float elapsed_ms(EventId start, EventId stop) = 0;
+  // Returns a function that enqueues on the compute stream what `enqueue` does, each time with the
+  // same arguments; those that change must be in device memory. A GPU records it now and then
+  // launches it whole, which costs less than a launch for each kernel; `enqueue` must have run once
+  // before, and must not copy from or to memory that is not pinned, or wait. This must outlive the
+  // function. A backend that records nothing returns `enqueue`.
+  virtual std::function<void()> repeatable(const std::function<void()>& enqueue) { return enqueue; }
   // The stream for libraries that enqueue work of their own: a cudaStream_t; null on the CPU.
   virtual void* native_stream(Stream stream) const = 0;
 

@@ -75,9 +75,15 @@ int64_t scratch_bytes(const Quantize& op, int) {
   return kQuantizeAmaxBytes + ceil_div(num_rows(like), kQuantizeTileRows) * C * kFloatBytes;
 }
 
+int64_t num_key_chunks(const AttentionForward& op) {
+  return ceil_div(op.qkv.k.T, kSingleQueryKeys);
+}
+
 int64_t scratch_bytes(const AttentionForward& op, int) {
   const HeadVectors& q = op.qkv.q;
-  return has_flash_attention(q.D, q.dtype) ? 0 : unfused_scratch(op.qkv).num_bytes;
+  const int64_t chunks = q.T == 1 ? q.B * q.H * num_key_chunks(op) * (q.D + 2) * kFloatBytes : 0;
+  return has_flash_attention(q.D, q.dtype) ? chunks
+                                           : std::max(chunks, unfused_scratch(op.qkv).num_bytes);
 }
 
 int64_t head_gradients_bytes(const Qkv& qkv) {

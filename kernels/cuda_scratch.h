@@ -31,6 +31,10 @@ int64_t scratch_bytes(const Sum& op, int num_multiprocessors);
 int64_t scratch_bytes(const SumOfSquares& op, int num_multiprocessors);
 int64_t scratch_bytes(const SquaredError& op, int num_multiprocessors);
 
+// Attention of one query takes so many keys in a block; the keys of a head are so many chunks.
+constexpr int kSingleQueryKeys = 256;
+int64_t num_key_chunks(const AttentionForward& op);
+
 // Returns the workspace that serves all of `operations`, one after the other.
 int64_t workspace_bytes(std::span<const AnyOperation> operations, int num_multiprocessors);
 

@@ -2,6 +2,7 @@
 // operations derive from it and override those alone.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -34,6 +35,9 @@ class ForwardingBackend : public OperationVisitor<ForwardingBackend> {
   void record(EventId event, Stream stream) override { inner_->record(event, stream); }
   void wait(Stream stream, EventId event) override { inner_->wait(stream, event); }
   bool has_happened(EventId event) override { return inner_->has_happened(event); }
+  std::function<void()> repeatable(const std::function<void()>& enqueue) override {
+    return inner_->repeatable(enqueue);
+  }
   void* native_stream(Stream stream) const override { return inner_->native_stream(stream); }
   float elapsed_ms(EventId a, EventId b) override { return inner_->elapsed_ms(a, b); }
   int64_t workspace_bytes(std::span<const AnyOperation> operations) const override {

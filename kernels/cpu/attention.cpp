@@ -365,7 +365,9 @@ void sum_groups(const Context& context, const HeadVectors& sums, const HeadVecto
 int64_t scratch_floats(const AttentionForward& op) { return scratch_of_head(op.qkv); }
 int64_t scratch_floats(const AttentionBackward& op) { return scratch_of_head(op.qkv); }
 
-void run(const Context& context, const AttentionForward& op) {
+void run(const Context& context, const AttentionForward& given) {
+  AttentionForward op = given;
+  op.first_query += value_of(op.offset);
   context.need_scratch("attention_forward", scratch_floats(op));
   for_each_head(context, op, op.heads,
                 [&](const Panels& panels, const Head& head) { head_forward(panels, head, op); });

@@ -61,8 +61,8 @@ int32_t sample(const SampleTokens& op, int64_t row, const float* logits) {
     if (keys[v] < lowest) weights[v] = 0;
     total += weights[v];
   }
-  const uint64_t target =
-      sampling_target(total, op.seed, op.streams.as<int32_t>()[row], op.counter);
+  const uint64_t target = sampling_target(total, op.seed, op.streams.as<int32_t>()[row],
+                                          op.counter + value_of(op.offset));
   uint64_t sum = 0;
   for (size_t v = 0; v < V; ++v) {
     sum += weights[v];
@@ -77,9 +77,10 @@ void run(const Context& context, const KeepKeys& op) {
   const Tensor& qkv = op.qkv;
   const int64_t T = qkv.shape(1), G = qkv.shape(2), rows = qkv.shape(3), S = op.keys.shape(1);
   const int64_t vector_bytes = qkv.shape(4) * size_bytes(qkv.dtype());
+  const int64_t first_position = op.first_position + value_of(op.offset);
   context.for_each_range(qkv.shape(0) * T, kTokenGrain, [&](int64_t begin, int64_t end, int) {
     for (int64_t token = begin; token < end; ++token) {
-      const int64_t kept = token / T * S + op.first_position + token % T;
+      const int64_t kept = token / T * S + first_position + token % T;
       for (int64_t g = 0; g < G; ++g) {
         const char* key = qkv.as<char>() + ((token * G + g) * rows + rows - 2) * vector_bytes;
         const int64_t to = (kept * G + g) * vector_bytes;

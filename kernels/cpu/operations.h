@@ -29,6 +29,9 @@ int64_t scratch_floats(const Op&) {
   return kGemmScratchFloats;
 }
 
+// Returns the number that `offset` holds, or 0 without one.
+inline int64_t value_of(const Tensor& offset) { return offset ? offset.as<const int32_t>()[0] : 0; }
+
 // out (O) fp32 = column sums of inp (N,O), plus out where `accumulate`. One task owns a block of
 // columns and walks all rows in order. It needs kGemmScratchFloats or less.
 void column_sums(const Context& context, const Tensor& out, const Tensor& inp, bool accumulate);

@@ -30,10 +30,11 @@ void run(const Context& context, const Rotary& op) {
   const Tensor &qkv = op.qkv, &bounds = op.document_bounds;
   const int64_t T = qkv.shape(1), G = qkv.shape(2), parts = qkv.shape(3), D = qkv.shape(4);
   const int64_t num_pairs = op.angles.shape(2);
+  const int64_t first_position = op.first_position + value_of(op.offset);
   context.need_scratch("rotate", scratch_floats(op));
   context.for_each_range(qkv.shape(0) * T, kGrain, [&](int64_t begin, int64_t end, int thread) {
     for (int64_t row = begin; row < end; ++row) {
-      const int64_t token = op.first_position + row % T;
+      const int64_t token = first_position + row % T;
       const int64_t document =
           bounds ? bounds.as<int32_t>()[2 * (row / T * bounds.shape(1) + token)] : 0;
       const float* cosines = op.angles.as<float>() + (token - document) * 2 * num_pairs;

@@ -31,7 +31,15 @@ void run(const Context& context, const AttentionForward& op) {
   constexpr const char* kName = "attention_forward";
   require_aligned(kName, {op.out, op.dropout_mask, op.document_bounds});
   require_aligned_qkv(kName, op.qkv);
-  if (is_single_query(op)) return single_query_attention(context.stream, op);
+  if (is_single_query(op)) {
+    return single_query_attention(
+        context.stream, op, context.scratch(kName, scratch_bytes(op, context.num_multiprocessors)));
+  }
+  if (op.offset)
+    throw std::invalid_argument(std::string(kName) + ": " + std::to_string(op.qkv.q.T) +
+                                " queries of heads of " + std::to_string(op.qkv.q.D) +
+                                " stand where the device says; a GPU takes one of up to 512, "
+                                "without dropout");
   if (has_flash_attention(op.qkv.q.D, op.qkv.q.dtype))
     return attention_forward(context.stream, op, context.work_counter);
   void* const scratch = context.scratch(kName, scratch_bytes(op, context.num_multiprocessors));

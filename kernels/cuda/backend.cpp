@@ -192,6 +192,29 @@ float CudaBackend::elapsed_ms(EventId start, EventId stop) {
   return ms;
 }
 
+// Other threads may use the device meanwhile: training saves and communicates.
+std::function<void()> CudaBackend::repeatable(const std::function<void()>& enqueue) {
+  const cudaStream_t stream = context_.stream;
+  cudaGraph_t graph = nullptr;
+  CUDA_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  try {
+    enqueue();
+  } catch (...) {
+    cudaStreamEndCapture(stream, &graph);
+    if (graph != nullptr) cudaGraphDestroy(graph);
+    cudaGetLastError();  // The recording has failed for the reason that is thrown.
+    throw;
+  }
+  CUDA_CHECK(cudaStreamEndCapture(stream, &graph));
+  cudaGraphExec_t recording = nullptr;
+  const cudaError_t error = cudaGraphInstantiate(&recording, graph, 0);
+  cudaGraphDestroy(graph);
+  CUDA_CHECK(error);
+  return [stream, owned = std::shared_ptr<CUgraphExec_st>(recording, cudaGraphExecDestroy)] {
+    CUDA_CHECK(cudaGraphLaunch(owned.get(), stream));
+  };
+}
+
 int64_t CudaBackend::workspace_bytes(std::span<const AnyOperation> operations) const {
   for (const AnyOperation& operation : operations) {
     if (std::holds_alternative<Fp8Product>(operation) && !has_fp8_products())

@@ -45,6 +45,7 @@ class CudaBackend final : public OperationVisitor<CudaBackend> {
   void synchronize() override;
   bool has_happened(EventId event) override;
   float elapsed_ms(EventId start, EventId stop) override;
+  std::function<void()> repeatable(const std::function<void()>& enqueue) override;
   void* native_stream(Stream stream) const override { return stream_of(stream); }
   int64_t workspace_bytes(std::span<const AnyOperation> operations) const override;
   void set_workspace(void* data, int64_t num_bytes) override;

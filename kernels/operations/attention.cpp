@@ -122,6 +122,7 @@ void check(const AttentionForward& op) {
       heads.first >= 0 && (heads.total == 0 ? heads.first == 0 : heads.first + H <= heads.total),
       "heads from " + std::to_string(heads.first) + " on of " + std::to_string(heads.total) +
           " are given, but q is " + text_of_vectors(op.qkv.q));
+  checker.offset(op.offset);
   checker.require(op.dropout.first_element % kMaskBitsPerDraw == 0,
                   "dropout's first element is " + std::to_string(op.dropout.first_element) +
                       ", should be a multiple of " + std::to_string(kMaskBitsPerDraw));

@@ -43,6 +43,9 @@ Tensor packed_tensor(const Qkv& qkv);
 //   query 1     x  x  x  x  x  x  .  .
 //   query 2     x  x  x  x  x  x  x  .
 //
+// With `offset`, which the device reads, queries stand so much further, and the caller sees to it
+// that there are keys. CUDA takes one query then, of up to 512 numbers, and no dropout.
+//
 // With document_bounds a query sees the keys of its own document alone, up to itself. With slopes
 // (ALiBi) its scores sink with the distance: scale * q k^T + slope * (key - query), per head; the
 // distance is that of the tokens in their sample. [Press et al. 2022, arXiv:2108.12409]
@@ -57,6 +60,7 @@ struct AttentionForward {
   Tensor dropout_mask = {};
   Qkv qkv = {};  // x
   int64_t first_query = 0;
+  Tensor offset = {};  // (1) int32, or empty: 0
   // (B,Tk,2) int32, or empty: begin and end of the document of each token, as positions in its
   // sample. The document of token t is [begin, end), and begin <= t < end; the documents of a
   // sample follow each other without gaps.

@@ -57,6 +57,11 @@ class Checker {
     if (tensor.dtype() != dtype || tensor.num_elements() != n) mismatch(name, tensor, dtype, {n});
   }
 
+  // Checks a number on the device, which may be left out.
+  void offset(const Tensor& tensor) const {
+    if (tensor) elements("offset", tensor, DType::kInt32, 1);
+  }
+
   void whole_blocks(const char* name, const Tensor& tensor) const {
     require(tensor.num_elements() % kOptimizerBlock == 0,
             std::string(name) + " is " + text_of(tensor) +

@@ -20,6 +20,7 @@ void check(const KeepKeys& op) {
                   "tokens from " + std::to_string(op.first_position) + " to " +
                       std::to_string(op.first_position + T - 1) + " are given, but keys is " +
                       text_of(op.keys));
+  checker.offset(op.offset);
 }
 
 Operation operation_of(const KeepKeys& op) {
@@ -44,6 +45,7 @@ void check(const SampleTokens& op) {
   checker.require(op.temperature >= 0.0F && op.top_k >= 0 && op.top_p > 0.0F && op.top_p <= 1.0F,
                   "temperature is " + std::to_string(op.temperature) + ", top_k " +
                       std::to_string(op.top_k) + " and top_p " + std::to_string(op.top_p));
+  checker.offset(op.offset);
   if (op.temperature == 0.0F) return;
   checker.elements("streams", op.streams, DType::kInt32, N);
 }

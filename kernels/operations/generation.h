@@ -8,11 +8,13 @@
 namespace weft {
 
 // Keeps the keys and values of T tokens for later ones, as tokens [first_position, first_position +
-// T) of the cache.
+// T) of the cache. With `offset` they are so many tokens further, and the caller sees to it that
+// they are in the cache.
 struct KeepKeys {
   Tensor keys = {}, values = {};  // (B,S,G,D) x, written at those tokens
   Tensor qkv = {};                // (B,T,G,R+2,D) x, as in Rotary
   int64_t first_position = 0;
+  Tensor offset = {};  // (1) int32, or empty: 0
 };
 
 // Chooses a token for each row of logits. With temperature 0 it is the one with the largest logit,
@@ -25,7 +27,8 @@ struct KeepKeys {
 // choice does not depend on it.
 //
 // u of row n is word `counter` of Philox (philox.h) with the key `seed` and the stream
-// `streams[n]`, divided by 2^32: a row does not depend on what is beside it.
+// `streams[n]`, divided by 2^32: a row does not depend on what is beside it. The word is `offset`
+// further, if that is given.
 struct SampleTokens {
   Tensor tokens = {};           // (N) int32, written
   Tensor logits = {};           // (N,Vp) x
@@ -36,6 +39,7 @@ struct SampleTokens {
   float top_p = 1.0F;  // in (0, 1]
   uint64_t seed = 0;
   int64_t counter = 0;
+  Tensor offset = {};  // (1) int32, or empty: 0
 };
 
 #define WEFT_GENERATION_OPERATIONS(X) X(KeepKeys) X(SampleTokens)

@@ -20,6 +20,7 @@ void check(const Rotary& op) {
                       2 * angles.shape(2) <= D,
                   "angles is " + text_of(angles) + ", but qkv is " + text_of(qkv) +
                       ": should have a row for each position, and no more pairs than a head");
+  checker.offset(op.offset);
   const Tensor& bounds = op.document_bounds;
   if (!bounds) return;
   checker.rank("document_bounds", bounds, 3, "(B,first_position+T,2)");

@@ -15,8 +15,10 @@ namespace weft {
 struct Rotary {
   Tensor qkv = {};     // (B,T,G,R+2,D) x: of each group R queries, a key and a value
   Tensor angles = {};  // (S,2,P) fp32: cosines and sines of the positions 0 ... S-1
-  // The position of token 0, first + T <= S.
+  // The position of token 0, first + T <= S. With `offset`, (1) int32, it is so much further, and
+  // the caller sees to it that there are angles and bounds.
   int64_t first_position = 0;
+  Tensor offset = {};
   // (B,first_position+T or more,2), as in Attention, or empty; if it is given, positions count from
   // the begin of the token's document.
   Tensor document_bounds = {};

@@ -18,6 +18,7 @@ struct Shape {
   int64_t queries_per_key = 1;
   int64_t first_query = 0, later_keys = 0;  // keys before the first query, and after the last one
   bool apart = false;  // queries, keys and values are tensors of their own, keys by heads
+  int64_t offset = 0;  // the part of first_query that is on the device
 
   int64_t num_keys() const { return first_query + T + later_keys; }
   int64_t groups() const { return H / queries_per_key; }
@@ -35,8 +36,8 @@ std::string shape_name(const char* operation, DType x, const Shape& s, float p) 
          (s.num_keys() > s.T
               ? "_at" + std::to_string(s.first_query) + "of" + std::to_string(s.num_keys())
               : "") +
-         (s.apart ? "_apart" : "") + s.documents.name() + (s.has_slopes ? "_slopes" : "") +
-         (p > 0 ? "_dropout" : "");
+         (s.offset > 0 ? "_offset" + std::to_string(s.offset) : "") + (s.apart ? "_apart" : "") +
+         s.documents.name() + (s.has_slopes ? "_slopes" : "") + (p > 0 ? "_dropout" : "");
 }
 
 float scale_of(const Shape& s) { return 1.0F / std::sqrt(static_cast<float>(s.D)); }
@@ -180,7 +181,8 @@ void run_forward(Arrays& arrays, const Shape& s, const Buffers& buffers, float p
                               .lse = buffers.lse,
                               .dropout_mask = buffers.kept,
                               .qkv = buffers.qkv.view,
-                              .first_query = s.first_query,
+                              .first_query = s.first_query - s.offset,
+                              .offset = arrays.offset(s.offset),
                               .document_bounds = buffers.document_bounds,
                               .slopes = buffers.slopes,
                               .scale = scale_of(s),
@@ -444,18 +446,22 @@ std::vector<Shape> shapes_with_other_keys(Sizes sizes) {
   if (sizes == Sizes::kSmall) {
     return {{2, 3, 2, 4, {}, {}, false, 1, 4, 1},
             {1, 3, 4, 4, {}, {3, kRandom}, kSlopes, 2, 64, 0, kApart},
+            {2, 1, 4, 4, {}, {3, kRandom}, kSlopes, 2, 9, 2, kApart, 7},
             {1, 70, 1, 2, {}, {}, false, 1, 64, 3}};
   }
   std::vector<Shape> shapes;
   for (const int64_t D : {20, 64, 80, 96, 128, 160}) {
     shapes.insert(shapes.end(), {{2, 1, 4, D, {}, {}, false, 2, 300, 0, kApart},
                                  {3, 1, 4, D, {}, {90, kRandom}, kSlopes, 2, 200, 20, kApart},
+                                 {2, 1, 4, D, {}, {700, kRandom}, kSlopes, 2, 600, 500, kApart, 1},
+                                 {2, 1, 2, D, {}, {}, false, 1, 255, 257, kApart, 255},
                                  {2, 70, 2, D, {}, {}, false, 1, 128, 64},
                                  {1, 200, 4, D, {}, {90, kRandom}, kSlopes, 4, 333, 17, kApart},
                                  {1, 257, 2, D, {1, 9}, {}, kSlopes, 1, 64, 0},
                                  {2, 64, 2, D, {}, {200, kRandom}, false, 1, 191, 1}});
   }
-  shapes.push_back({2, 1, 2, 256, {}, {}, false, 1, 1000, 0, kApart});
+  for (const int64_t D : {256, 509, 512})
+    shapes.push_back({2, 1, 2, D, {}, {}, false, 1, 1000, 0, kApart});
   return shapes;
 }
 

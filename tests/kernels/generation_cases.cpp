@@ -13,13 +13,15 @@ size_t at(int64_t i) { return static_cast<size_t>(i); }
 
 struct Kept {
   int64_t B, T, S, G, R, D, first;
+  int64_t offset = 0;  // the part of `first` that is on the device
 };
 
 OpCase keep_keys(DType x, Kept s) {
   const int64_t num_qkv = s.B * s.T * s.G * (s.R + 2) * s.D, num_kept = s.B * s.S * s.G * s.D;
   return {
       "keep_keys_" + type_name(x) + "_B" + std::to_string(s.B) + "_T" + std::to_string(s.T) + "_G" +
-          std::to_string(s.G) + "_R" + std::to_string(s.R) + "_D" + std::to_string(s.D),
+          std::to_string(s.G) + "_R" + std::to_string(s.R) + "_D" + std::to_string(s.D) +
+          (s.offset > 0 ? "_offset" + std::to_string(s.offset) : ""),
       [=](Backend& backend) -> Outputs {
         Arrays arrays(backend);
         const Tensor keys = arrays.make(x, {s.B, s.S, s.G, s.D}, random_values(num_kept, 1, x));
@@ -28,7 +30,8 @@ OpCase keep_keys(DType x, Kept s) {
             .keys = keys,
             .values = values,
             .qkv = arrays.make(x, {s.B, s.T, s.G, s.R + 2, s.D}, random_values(num_qkv, 3, x)),
-            .first_position = s.first});
+            .first_position = s.first - s.offset,
+            .offset = arrays.offset(s.offset)});
         return {arrays.output("keys", keys), arrays.output("values", values)};
       },
       [=]() -> Outputs {
@@ -54,6 +57,7 @@ struct Choice {
   double temperature;
   int64_t top_k;
   double top_p;
+  int64_t offset = 0;  // the part of the counter that is on the device
 };
 
 constexpr uint64_t kSamplingSeed = 5;
@@ -106,7 +110,8 @@ OpCase sample(DType x, Choice c) {
   const std::string name =
       "sample_tokens_" + type_name(x) + "_N" + std::to_string(c.N) + "_V" + std::to_string(c.V) +
       "_T" + std::to_string(std::lround(c.temperature * 10)) + "_k" + std::to_string(c.top_k) +
-      "_p" + std::to_string(std::lround(c.top_p * 100));
+      "_p" + std::to_string(std::lround(c.top_p * 100)) +
+      (c.offset > 0 ? "_offset" + std::to_string(c.offset) : "");
   return {name,
           [=](Backend& backend) -> Outputs {
             Arrays arrays(backend);
@@ -122,7 +127,8 @@ OpCase sample(DType x, Choice c) {
                 .top_k = c.top_k,
                 .top_p = static_cast<float>(c.top_p),
                 .seed = kSamplingSeed,
-                .counter = kCounter});
+                .counter = kCounter - c.offset,
+                .offset = arrays.offset(c.offset)});
             return {arrays.output("tokens", tokens)};
           },
           [=]() -> Outputs {
@@ -136,12 +142,14 @@ void add_generation_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
   const bool is_small = sizes == Sizes::kSmall;
   cases.push_back(keep_keys(x, {2, 3, 7, 1, 1, 8, 4}));
   cases.push_back(keep_keys(x, {2, 1, 5, 2, 3, 20, 0}));
+  cases.push_back(keep_keys(x, {2, 1, 9, 2, 3, 20, 7, 5}));
   if (!is_small) cases.push_back(keep_keys(x, {3, 65, 200, 4, 1, 64, 100}));
   const int64_t V = is_small ? 50 : 50257, Vp = is_small ? 64 : 50304, N = is_small ? 9 : 33;
   for (const double temperature : {0.0, 0.7, 1.0}) {
     cases.push_back(sample(x, {N, V, Vp, temperature, 0, 1.0}));
     if (temperature == 0) continue;
     cases.push_back(sample(x, {N, V, Vp, temperature, 7, 1.0}));
+    cases.push_back(sample(x, {N, V, Vp, temperature, 0, 1.0, 2}));
     cases.push_back(sample(x, {N, V, Vp, temperature, 0, 0.9}));
     cases.push_back(sample(x, {N, V, Vp, temperature, 40, 0.5}));
     cases.push_back(sample(x, {N, V, Vp, temperature, 1, 0.01}));

@@ -79,6 +79,10 @@ class Arrays {
  public:
   explicit Arrays(Backend& backend) : backend_(backend) {}
   ~Arrays();
+  // Returns a number in memory, or nothing where it is 0.
+  Tensor offset(int64_t number) {
+    return number == 0 ? Tensor() : make(DType::kInt32, {1}, {static_cast<double>(number)});
+  }
   Arrays(const Arrays&) = delete;
   Arrays& operator=(const Arrays&) = delete;
 

@@ -18,6 +18,7 @@ struct Rotation {
   bool interleaved = false, inverse = false;
   Documents documents = {};
   int64_t first_position = 0;
+  int64_t offset = 0;  // the part of first_position that is on the device
 };
 
 std::string name_of(const char* operation, DType x, const Shape& s) {
@@ -73,7 +74,8 @@ OpCase rotate(DType x, Shape s, Rotation r) {
   const std::string name = name_of("rotate", x, s) + "_P" + std::to_string(r.num_pairs) +
                            r.documents.name() + (r.interleaved ? "_interleaved" : "") +
                            (r.inverse ? "_inverse" : "") +
-                           (r.first_position > 0 ? "_at" + std::to_string(r.first_position) : "");
+                           (r.first_position > 0 ? "_at" + std::to_string(r.first_position) : "") +
+                           (r.offset > 0 ? "_offset" + std::to_string(r.offset) : "");
   return {name,
           [=](Backend& backend) -> Outputs {
             Arrays arrays(backend);
@@ -85,7 +87,8 @@ OpCase rotate(DType x, Shape s, Rotation r) {
                 .qkv = qkv,
                 .angles =
                     arrays.make(DType::kFloat32, {num_tokens + 1, 2, r.num_pairs}, angles_of(s, r)),
-                .first_position = r.first_position,
+                .first_position = r.first_position - r.offset,
+                .offset = arrays.offset(r.offset),
                 .document_bounds = bounds.empty()
                                        ? Tensor()
                                        : arrays.make(DType::kInt32, {s.B, num_tokens, 2}, bounds),
@@ -119,7 +122,8 @@ void add_qkv_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
                                {.num_pairs = num_pairs,
                                 .interleaved = interleaved,
                                 .documents = {.length = interleaved ? 6 : 0, .is_random = true},
-                                .first_position = 11}));
+                                .first_position = 11,
+                                .offset = interleaved ? 11 : 0}));
       }
     }
   }

@@ -24,15 +24,6 @@ std::optional<DType> stored_type(const StoredPiece& stored) {
   return std::nullopt;
 }
 
-// Copies `count` elements of type `from_type` and makes them `type`.
-void copy_elements(char* to, DType type, const std::byte* from, DType from_type, int64_t count) {
-  if (from_type == type) {
-    std::memcpy(to, from, static_cast<size_t>(count * size_bytes(type)));
-    return;
-  }
-  for (int64_t i = 0; i < count; ++i) store_element(to, type, i, load_element(from, from_type, i));
-}
-
 // "model/X" may come from its fp32 master and the other way round.
 std::string other_name(std::string_view name) {
   constexpr std::string_view kModel = "model/", kMaster = "optimizer/master/";
@@ -76,9 +67,19 @@ const std::vector<size_t>& CheckpointReader::pieces_for(const TensorPiece& want,
       (is_optimizers ? "; load its weights alone with --finetune or --no-load-optim" : ""));
 }
 
+const SafetensorsFile& CheckpointReader::file_of(const fs::path& path, const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  return files_.try_emplace(name, path).first->second;
+}
+
+bool CheckpointReader::is_first_use(const StoredPiece& stored) {
+  const std::lock_guard lock(mutex_);
+  return verified_.emplace(stored.file, stored.key).second;
+}
+
 std::span<const std::byte> CheckpointReader::bytes_of(const StoredPiece& stored) {
   const fs::path path = folder_ / stored.file;
-  const SafetensorsFile& file = files_.try_emplace(stored.file, path).first->second;
+  const SafetensorsFile& file = file_of(path, stored.file);
   const SafetensorsEntry* entry = file.find(stored.key);
   const std::optional<DType> type = stored_type(stored);
   if (!type) {
@@ -91,8 +92,7 @@ std::span<const std::byte> CheckpointReader::bytes_of(const StoredPiece& stored)
                            " is not what the manifest says it is");
   }
   const std::span<const std::byte> bytes = file.bytes(*entry);
-  if (verified_.emplace(stored.file, stored.key).second &&
-      XXH3_64bits(bytes.data(), bytes.size()) != stored.xxh3) {
+  if (is_first_use(stored) && XXH3_64bits(bytes.data(), bytes.size()) != stored.xxh3) {
     throw ChecksumMismatch(path.string() + ": the bytes of tensor " + stored.piece.name +
                            " are not those that were saved (checksum differs); "
                            "load another iteration with --ckpt-step");
@@ -121,8 +121,8 @@ void CheckpointReader::read_pieces(const std::vector<size_t>& pieces, const Tens
     for_each_common_run(stored.piece, want, [&](int64_t have_at, int64_t want_at, int64_t count) {
       const std::byte* from = bytes_of(stored).data();
       const DType from_type = *stored_type(stored);  // bytes_of() has checked it
-      copy_elements(to + want_at * size_bytes(type), type, from + have_at * size_bytes(from_type),
-                    from_type, count);
+      convert_elements(to + want_at * size_bytes(type), type,
+                       from + have_at * size_bytes(from_type), from_type, /*from_stride=*/1, count);
       found.emplace_back(want_at, count);
     });
   }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <mutex>
 #include <set>
 #include <span>
 #include <string>
@@ -31,7 +32,7 @@ class CheckpointReader {
   // Writes the elements of `want`, as fp32, bf16 or fp16, to `to`. Where they are stored in the
   // other type, "model/X" is taken from "optimizer/master/X", and the other way round, if there is
   // one. Throws std::runtime_error if the checkpoint does not hold each of them once,
-  // ChecksumMismatch if they are damaged.
+  // ChecksumMismatch if they are damaged. Thread-safe.
   void read(const TensorPiece& want, DType type, char* to);
   // The same from the tensor of that very name.
   void read_as_stored(const TensorPiece& want, DType type, char* to);
@@ -41,10 +42,14 @@ class CheckpointReader {
   void read_pieces(const std::vector<size_t>& pieces, const TensorPiece& want, DType type,
                    char* to);
   std::span<const std::byte> bytes_of(const StoredPiece& stored);
+  const SafetensorsFile& file_of(const std::filesystem::path& path, const std::string& name);
+  // Returns whether this is the first use of a piece's bytes, whose checksum is then checked.
+  bool is_first_use(const StoredPiece& stored);
 
   std::filesystem::path folder_;
   Manifest manifest_;
   std::map<std::string, std::vector<size_t>, std::less<>> by_name_;  // places in manifest_.pieces
+  std::mutex mutex_;                                                 // of what follows
   std::map<std::string, SafetensorsFile> files_;
   std::set<std::pair<std::string, std::string>> verified_;  // (file, key)
 };

@@ -16,6 +16,7 @@
 #include "indexed_dataset/base/terminal/messages.h"
 #include "indexed_dataset/base/terminal/terminal_text.h"
 #include "indexed_dataset/format/pair/reader.h"
+#include "trainer/evaluate/shared_contexts.h"
 #include "trainer/evaluate/task_list.h"
 #include "trainer/evaluate/windows.h"
 #include "trainer/generate/model_options.h"
@@ -121,14 +122,21 @@ class EvaluateCommand final : public Command {
   }
 
   std::vector<Score> score(StoredModel& model, const std::vector<ScoreRequest>& requests) const {
-    int64_t longest = 1;
-    for (const ScoreRequest& request : requests) longest = std::max(longest, request.num_inputs());
     const auto backend = model_.create_backend();
-    Scorer scorer(*backend, weights_of(model, model_.type_on(*backend)), longest);
+    const InferenceWeights weights = weights_of(model, model_.type_on(*backend));
     LiveLine line;
-    auto scores = scorer.score(requests, [&](size_t done) {
+    const auto show = [&](size_t done) {
       if (line.is_due()) line.show(fmt::format("scored {} of {}", done, requests.size()));
-    });
+    };
+    std::vector<Score> scores;
+    if (have_shared_contexts(requests, weights.shape)) {
+      scores = SharedContextScorer(*backend, weights, requests).score(show);
+    } else {
+      int64_t longest = 1;
+      for (const ScoreRequest& request : requests)
+        longest = std::max(longest, request.num_inputs());
+      scores = Scorer(*backend, weights, longest).score(requests, show);
+    }
     line.clear();
     return scores;
   }

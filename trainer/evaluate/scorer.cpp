@@ -33,6 +33,21 @@ std::vector<T> to_host(Backend& backend, const Tensor& tensor, int64_t count) {
 
 }  // namespace
 
+ScoredTokens::ScoredTokens(Backend& backend, const Tensor& losses, const Tensor& most_likely,
+                           int64_t count)
+    : losses_(to_host<float>(backend, losses, count)),
+      most_likely_(to_host<int32_t>(backend, most_likely, count)) {}
+
+Score ScoredTokens::score(const ScoreRequest& request, int64_t first) const {
+  Score score;
+  auto at = static_cast<size_t>(first);
+  for (size_t t = request.num_context; t < request.tokens.size(); ++t, ++at) {
+    score.log_likelihood -= static_cast<double>(losses_[at]);
+    score.is_greedy = score.is_greedy && most_likely_[at] == request.tokens[t];
+  }
+  return score;
+}
+
 Scorer::Scorer(Backend& backend, const ModelShape& shape)
     : backend_(backend), model_(backend, shape, scorer_activations(shape)) {
   const auto add = [&](const char* name, Tensor* tensor) {
@@ -118,15 +133,10 @@ void Scorer::score_batch(std::span<const ScoreRequest* const> batch,
   }
   model_->forward(micro_batch, /*training=*/false);
   model_->loss(loss_, micro_batch, {.most_likely = view(most_likely_, {B * T})});
-  const auto losses = to_host<float>(backend_, model_->token_losses(), B * T);
-  const auto most_likely = to_host<int32_t>(backend_, most_likely_, B * T);
+  const ScoredTokens scored(backend_, model_->token_losses(), most_likely_, B * T);
   for (size_t i = 0; i < batch.size(); ++i) {
-    *scores[i] = {};
-    for (size_t t = batch[i]->num_context; t < batch[i]->tokens.size(); ++t) {
-      const size_t at = i * static_cast<size_t>(T) + t - 1;
-      scores[i]->log_likelihood -= static_cast<double>(losses[at]);
-      scores[i]->is_greedy = scores[i]->is_greedy && most_likely[at] == batch[i]->tokens[t];
-    }
+    const auto before = static_cast<int64_t>(batch[i]->num_context) - 1;
+    *scores[i] = scored.score(*batch[i], static_cast<int64_t>(i) * T + before);
   }
 }
 

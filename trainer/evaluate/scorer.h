@@ -25,6 +25,18 @@ struct Score {
   bool is_greedy = true;      // Each of them is the most likely one after those before it.
 };
 
+// What a batch leaves on the device, of its first `count` tokens.
+class ScoredTokens {
+ public:
+  ScoredTokens(Backend& backend, const Tensor& losses, const Tensor& most_likely, int64_t count);
+  // Returns the score of a request whose first scored token is predicted by token `first`.
+  Score score(const ScoreRequest& request, int64_t first) const;
+
+ private:
+  std::vector<float> losses_;
+  std::vector<int32_t> most_likely_;
+};
+
 class Scorer {
  public:
   static constexpr int64_t kBatchTokens = 8192;  // enough for the products' full rate

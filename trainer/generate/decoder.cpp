@@ -37,11 +37,11 @@ Decoder::Decoder(Backend& backend, const ModelShape& shape, const DecoderSizes& 
   };
   add("tokens", &tokens_, {B, shape.seq_length});
   add("positions", &positions_, {B, shape.seq_length});
-  add("last tokens", &last_tokens_, {B});
-  add("positions of steps", &step_positions_, {sizes.num_tokens, B});
+  add("newest tokens", &newest_, {B});
+  add("places of steps", &places_, {sizes.num_tokens, B + 2});
+  add("place of a step", &place_, {B + 2});
   add("document bounds", &document_bounds_, {B, S, 2});
   add("streams", &streams_, {B});
-  add("chosen tokens", &chosen_, {sizes.num_tokens, B});
   model_.plan().add(MemoryClass::kPinnedHost, "chosen tokens", &host_tokens_, DType::kInt32,
                     {sizes.num_tokens, B});
 }
@@ -77,13 +77,6 @@ void Decoder::upload(Tensor to, const std::vector<int32_t>& values) {
                 Stream::kCompute);
 }
 
-MicroBatch Decoder::micro_batch(int64_t first_column) const {
-  MicroBatch batch;
-  batch.first_token = first_column;
-  if (is_padded_) batch.document_bounds = document_bounds_;
-  return batch;
-}
-
 void Decoder::start(std::span<const std::vector<int32_t>> prompts, int64_t first_stream) {
   if (prompts.empty()) throw std::logic_error("decoder: there is no prompt");
   longest_ = 0;
@@ -96,7 +89,7 @@ void Decoder::start(std::span<const std::vector<int32_t>> prompts, int64_t first
     if (i < prompts.size()) last[i] = prompts[i].back();
     streams[i] = static_cast<int32_t>(first_stream + static_cast<int64_t>(i));
   }
-  upload(last_tokens_, last);
+  upload(newest_, last);
   upload(streams_, streams);
   prefill(prompts, longest_ - 1);
   model_->set_sequence_length(1);
@@ -109,7 +102,7 @@ void Decoder::set_positions(std::span<const std::vector<int32_t>> prompts) {
   for (size_t i = 0; i < prompts.size(); ++i)
     pad_[i] = longest_ - static_cast<int64_t>(prompts[i].size());
   is_padded_ = std::any_of(pad_.begin(), pad_.end(), [](int64_t pad) { return pad > 0; });
-  std::vector<int32_t> bounds, positions;
+  std::vector<int32_t> bounds, places;
   for (const int64_t pad : pad_) {
     for (int64_t column = 0; column < S; ++column) {
       bounds.push_back(static_cast<int32_t>(column < pad ? 0 : pad));
@@ -117,10 +110,13 @@ void Decoder::set_positions(std::span<const std::vector<int32_t>> prompts) {
     }
   }
   for (int64_t step = 0; step < sizes_.num_tokens; ++step) {
-    for (int64_t i = 0; i < B; ++i) positions.push_back(position(i, longest_ - 1 + step));
+    const int64_t column = longest_ - 1 + step;
+    for (int64_t i = 0; i < B; ++i) places.push_back(position(i, column));
+    places.push_back(static_cast<int32_t>(column));
+    places.push_back(static_cast<int32_t>(step));
   }
   upload(document_bounds_, bounds);
-  upload(step_positions_, positions);
+  upload(places_, places);
 }
 
 void Decoder::prefill(std::span<const std::vector<int32_t>> prompts, int64_t num_columns) {
@@ -138,7 +134,9 @@ void Decoder::prefill(std::span<const std::vector<int32_t>> prompts, int64_t num
     }
     upload(tokens_, tokens);
     upload(positions_, positions);
-    MicroBatch batch = micro_batch(first);
+    MicroBatch batch;
+    batch.first_token = first;
+    if (is_padded_) batch.document_bounds = document_bounds_;
     batch.tokens = view(tokens_, {B, count});
     if (model_.shape().has_position_table) batch.positions = view(positions_, {B, count});
     model_->set_sequence_length(count);
@@ -148,14 +146,29 @@ void Decoder::prefill(std::span<const std::vector<int32_t>> prompts, int64_t num
 
 void Decoder::step() {
   const int64_t B = sizes_.batch_size, n = num_steps_++;
-  const Tensor before = n == 0 ? last_tokens_ : range_of(chosen_, (n - 1) * B, B);
-  MicroBatch batch = micro_batch(longest_ - 1 + n);
-  batch.tokens = view(before, {B, 1});
-  if (model_.shape().has_position_table)
-    batch.positions = view(range_of(step_positions_, n * B, B), {B, 1});
+  backend_.copy(place_.data(), range_of(places_, n * (B + 2), B + 2).data(), place_.num_bytes(),
+                Stream::kCompute);
+  if (replay_step_) {
+    replay_step_();
+  } else {
+    enqueue_step();
+    replay_step_ = backend_.repeatable([this] { enqueue_step(); });
+  }
+  backend_.copy(range_of(host_tokens_, n * B, B).data(), newest_.data(), newest_.num_bytes(),
+                Stream::kCompute);
+  backend_.record(arrived_[static_cast<size_t>(n % kMaxAhead)], Stream::kCompute);
+}
+
+// All that changes from step to step is in place_ and newest_.
+void Decoder::enqueue_step() {
+  const int64_t B = sizes_.batch_size;
+  MicroBatch batch;
+  batch.tokens = view(newest_, {B, 1});
+  if (model_.shape().has_position_table) batch.positions = view(range_of(place_, 0, B), {B, 1});
+  batch.offset = range_of(place_, B, 1);
+  batch.document_bounds = document_bounds_;
   model_->forward(batch, /*training=*/false);
-  const Tensor chosen = range_of(chosen_, n * B, B);
-  backend_.run(SampleTokens{.tokens = chosen,
+  backend_.run(SampleTokens{.tokens = newest_,
                             .logits = model_->logits(),
                             .streams = streams_,
                             .vocabulary_size = sizes_.vocabulary_size,
@@ -163,10 +176,7 @@ void Decoder::step() {
                             .top_k = sampling_.top_k,
                             .top_p = sampling_.top_p,
                             .seed = sampling_.seed,
-                            .counter = n});
-  backend_.copy(range_of(host_tokens_, n * B, B).data(), chosen.data(), chosen.num_bytes(),
-                Stream::kCompute);
-  backend_.record(arrived_[static_cast<size_t>(n % kMaxAhead)], Stream::kCompute);
+                            .offset = range_of(place_, B + 1, 1)});
 }
 
 std::span<const int32_t> Decoder::tokens_of(int64_t step) {

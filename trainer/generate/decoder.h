@@ -8,9 +8,12 @@
 //   sequence 0  a b c d e | f g h      the prompt: columns before the last one are computed
 //   sequence 1  . . a b c | d e f      together (start), then one column a step, which gives the
 //                                      token of the next
+//
+// Steps differ in numbers on the device alone, their places: so a GPU replays the second one.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -61,7 +64,7 @@ class Decoder {
   // Computes the columns [0, num_columns) of the prompts.
   void prefill(std::span<const std::vector<int32_t>> prompts, int64_t num_columns);
   int32_t position(int64_t sequence, int64_t column) const;
-  MicroBatch micro_batch(int64_t first_column) const;
+  void enqueue_step();
   void upload(Tensor to, const std::vector<int32_t>& values);
 
   Backend& backend_;
@@ -73,13 +76,14 @@ class Decoder {
   std::vector<int64_t> pad_;  // columns before each sequence
   bool is_padded_ = false;
   Tensor tokens_, positions_;     // (B,T) int32, of some columns of prompts
-  Tensor last_tokens_;            // (B) int32: the prompts' last column
-  Tensor step_positions_;         // (num_tokens,B) int32
+  Tensor places_;                 // (num_tokens,B+2) int32 of each step: positions, column, number
+  Tensor place_;                  // (B+2) int32: those of the present one
   Tensor document_bounds_;        // (B,S,2) int32
   Tensor streams_;                // (B) int32
-  Tensor chosen_;                 // (num_tokens,B) int32
-  Tensor host_tokens_;            // the same in pinned memory
+  Tensor newest_;                 // (B) int32: the prompts' last column, then what a step chooses
+  Tensor host_tokens_;            // (num_tokens,B) int32 in pinned memory: what steps have chosen
   std::vector<EventId> arrived_;  // by step, modulo kMaxAhead
+  std::function<void()> replay_step_;
 };
 
 }  // namespace weft

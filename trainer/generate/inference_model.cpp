@@ -1,5 +1,10 @@
 #include "trainer/generate/inference_model.h"
 
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <future>
+#include <thread>
 #include <vector>
 
 namespace weft {
@@ -51,12 +56,25 @@ void InferenceModel::allocate(int64_t workspace_bytes, Tensor shared) {
   model_.fill_tables();
 }
 
+// Threads read and convert the next parameters while this one copies.
 void InferenceModel::load(StoredModel& stored) {
-  std::vector<char> values;
-  for (const Parameter& parameter : table_.all()) {
-    const Tensor weight = ParameterTable::slice(parameters_, parameter);
-    values.assign(static_cast<size_t>(weight.num_bytes()), 0);
+  const size_t most_ahead = std::clamp(std::thread::hardware_concurrency(), 1U, 16U);
+  const std::vector<Parameter>& parameters = table_.all();
+  const auto read = [&](const Parameter& parameter) {
+    std::vector<char> values(
+        static_cast<size_t>(ParameterTable::slice(parameters_, parameter).num_bytes()));
     stored.read(parameter, shape_.dtype, values.data());
+    return values;
+  };
+  std::deque<std::future<std::vector<char>>> ahead;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    while (ahead.size() < most_ahead && i + ahead.size() < parameters.size()) {
+      ahead.push_back(
+          std::async(std::launch::async, read, std::cref(parameters[i + ahead.size()])));
+    }
+    const std::vector<char> values = ahead.front().get();
+    ahead.pop_front();
+    const Tensor weight = ParameterTable::slice(parameters_, parameters[i]);
     backend_.copy(weight.data(), values.data(), weight.num_bytes(), Stream::kCompute);
   }
   backend_.synchronize();

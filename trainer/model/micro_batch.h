@@ -22,6 +22,8 @@ struct MicroBatch {
   // the table of positions that the tokens get are (B,T) int32 then; empty: there is no table.
   int64_t first_token = 0;
   Tensor positions;
+  // (1) int32, or empty: tokens stand so much further, by a number that the device reads.
+  Tensor offset;
   // (L,4,2) fp32, or empty: forward adds the errors of fp8 products there (LinearLayers::Context)
   Tensor fp8_errors;
   int64_t iteration = 0;

@@ -84,6 +84,7 @@ void SelfAttention::forward(const Layer& layer, const LinearLayers::Input& input
                                 .dropout_mask = a.dropout_mask,
                                 .qkv = keeps_keys() ? with_kept_keys(layer) : Qkv(a.qkv),
                                 .first_query = layer.batch.first_token,
+                                .offset = layer.batch.offset,
                                 .document_bounds = documents(layer.batch),
                                 .slopes = slopes_,
                                 .scale = scale(),
@@ -99,7 +100,8 @@ Qkv SelfAttention::with_kept_keys(const Layer& layer) {
   backend_.run(KeepKeys{.keys = kept.keys,
                         .values = kept.values,
                         .qkv = layer.activations.qkv,
-                        .first_position = layer.batch.first_token});
+                        .first_position = layer.batch.first_token,
+                        .offset = layer.batch.offset});
   Qkv qkv = layer.activations.qkv;
   qkv.k = head_vectors(kept.keys);
   qkv.v = head_vectors(kept.values);
@@ -149,6 +151,7 @@ void SelfAttention::rotate(Tensor qkv, const MicroBatch& batch, bool inverse) {
   backend_.run(Rotary{.qkv = qkv,
                       .angles = angles_,
                       .first_position = batch.first_token,
+                      .offset = batch.offset,
                       .document_bounds = m.restarts_positions ? batch.document_bounds : Tensor(),
                       .interleaved = m.rotary_interleaved,
                       .inverse = inverse});

@@ -70,11 +70,18 @@ std::string tokenizer_config_json(int64_t max_positions, const std::string& end_
   return config.dump(2) + "\n";
 }
 
-std::string bytes_of(const std::vector<float>& values, DType dtype) {
-  std::string out(values.size() * static_cast<size_t>(size_bytes(dtype)), '\0');
-  for (size_t i = 0; i < values.size(); ++i)
-    store_element(out.data(), dtype, static_cast<int64_t>(i), values[i]);
-  return out;
+// Returns our numbers in their order.
+std::string to_hf(const std::vector<float>& ours, const HfTensor& tensor,
+                  const Parameter& parameter, const ModelShape& shape, size_t num_bytes,
+                  DType dtype) {
+  std::string theirs(num_bytes, '\0');
+  for (const HfRun& run : hf_runs(tensor, parameter, shape)) {
+    for (int64_t i = 0; i < run.count; ++i) {
+      store_element(theirs.data(), dtype, run.theirs + i * run.their_stride,
+                    ours[static_cast<size_t>(run.ours + i)]);
+    }
+  }
+  return theirs;
 }
 
 // Reads one parameter at a time, so that one tensor is in memory, not the model.
@@ -99,10 +106,9 @@ void write_weights(const HfExport& options, const ModelShape& shape, const fs::p
                  .global_shape = parameter.global_shape,
                  .count = parameter.num_own},
                 DType::kFloat32, reinterpret_cast<char*>(ours.data()));
-    std::vector<float> theirs(static_cast<size_t>(entries[i].end - entries[i].begin) /
-                              static_cast<size_t>(size_bytes(options.dtype)));
-    to_hf(theirs.data(), ours.data(), tensors[i], parameter, shape);
-    const std::string bytes = bytes_of(theirs, options.dtype);
+    const std::string bytes =
+        to_hf(ours, tensors[i], parameter, shape,
+              static_cast<size_t>(entries[i].end - entries[i].begin), options.dtype);
     file.append(bytes.data(), bytes.size());
   }
   file.sync();
@@ -219,7 +225,8 @@ bool are_files_of(const TokenizerFiles& known, const TokenizerFiles& files) {
 
 }  // namespace
 
-TokenizerFiles find_tokenizer_files(const CheckpointInfo& checkpoint) {
+TokenizerFiles find_tokenizer_files(const CheckpointInfo& checkpoint,
+                                    const std::string& other_way) {
   const TokenizerFiles& known = checkpoint.data.vocabulary.tokenizer;
   const fs::path folder = vocabulary_folder();
   for (const TokenizerFiles& files :
@@ -231,10 +238,11 @@ TokenizerFiles find_tokenizer_files(const CheckpointInfo& checkpoint) {
                     : "neither " + known.files[0].path + " nor " + folder.string() +
                           " has the vocabulary that the model's data was made with (SHA-256 " +
                           known.files[0].sha256 + ")";
-  throw UsageError(
-      what + ", for the tokenizer files; give " +
-      (known.empty() || is_gpt2(known) ? "--vocab-file and --merge-file" : "--tokenizer") +
-      ", or --no-tokenizer");
+  throw UsageError(what + ", for the tokenizer files; give " +
+                   (known.empty()    ? "--vocab-file and --merge-file, or --tokenizer"
+                    : is_gpt2(known) ? "--vocab-file and --merge-file"
+                                     : "--tokenizer") +
+                   other_way);
 }
 
 void export_hf(const HfExport& options) {

@@ -41,8 +41,9 @@ void export_hf(const HfExport& options);
 // Returns the tokenizer's files that the data of a checkpoint was tokenized with: the files
 // themselves where they still have their checksums, else equal ones in vocabulary_folder().
 // Those of vocabulary_folder() serve any checkpoint that does not know its vocabulary. Throws
-// UsageError if they are not found.
-TokenizerFiles find_tokenizer_files(const CheckpointInfo& checkpoint);
+// UsageError if they are not found, with the options that name them and `other_way`.
+TokenizerFiles find_tokenizer_files(const CheckpointInfo& checkpoint,
+                                    const std::string& other_way = "");
 
 struct HfImport {
   std::filesystem::path input;  // folder with config.json and model.safetensors or its shards

@@ -18,7 +18,8 @@ std::string import_hf(const HfImport& options) {
   for (const HfTensor& tensor : hf_tensors(folder.shape())) {
     if (!names.insert(tensor.parameter).second) continue;
     const Parameter& parameter = table.find(tensor.parameter);
-    storage.push_back(folder.read(parameter));
+    storage.emplace_back(static_cast<size_t>(parameter.num_elements));
+    folder.read(parameter, DType::kFloat32, reinterpret_cast<char*>(storage.back().data()));
     tensors.push_back({"model/" + parameter.name, parameter.global_shape, -1, 0, 0,
                        Tensor(storage.back().data(), DType::kFloat32, {parameter.num_own})});
   }

@@ -144,11 +144,18 @@ std::vector<HfTensor> hf_tensors(const ModelShape& shape) {
   return tensors;
 }
 
+namespace {
+
+bool is_transposed(const HfTensor& tensor) {
+  return tensor.layout == HfLayout::kTransposed || tensor.layout == HfLayout::kQkvTransposed;
+}
+
+}  // namespace
+
 std::vector<int64_t> hf_shape(const HfTensor& tensor, const Parameter& parameter,
                               const ModelShape& shape) {
   std::vector<int64_t> out = parameter.global_shape;
-  if (tensor.layout == HfLayout::kTransposed || tensor.layout == HfLayout::kQkvTransposed)
-    std::swap(out[0], out[1]);
+  if (is_transposed(tensor)) std::swap(out[0], out[1]);
   if (tensor.layout == HfLayout::kPaddedRows) out[0] = shape.vocab_size;
   const int64_t C = shape.hidden_size, D = shape.head_size;
   if (tensor.layout == HfLayout::kQueries) out = {shape.num_heads * D, C};
@@ -203,30 +210,27 @@ int64_t our_index(const HfTensor& tensor, int64_t row, int64_t col, int64_t rows
   return row * cols + col;
 }
 
-// Calls move(their index, our index) for every element that both sides have.
-template <typename Move>
-void for_each_element(const HfTensor& tensor, const Parameter& parameter, const ModelShape& shape,
-                      Move move) {
-  const std::vector<int64_t> theirs = hf_shape(tensor, parameter, shape);
-  const int64_t rows = theirs[0], cols = theirs.size() > 1 ? theirs[1] : 1;
-  for (int64_t row = 0; row < rows; ++row) {
-    for (int64_t col = 0; col < cols; ++col)
-      move(row * cols + col, our_index(tensor, row, col, rows, cols, shape));
-  }
-}
-
 }  // namespace
 
-void to_hf(float* theirs, const float* ours, const HfTensor& tensor, const Parameter& parameter,
-           const ModelShape& shape) {
-  for_each_element(tensor, parameter, shape,
-                   [&](int64_t their, int64_t our) { theirs[their] = ours[our]; });
-}
-
-void from_hf(float* ours, const float* theirs, const HfTensor& tensor, const Parameter& parameter,
-             const ModelShape& shape) {
-  for_each_element(tensor, parameter, shape,
-                   [&](int64_t their, int64_t our) { ours[our] = theirs[their]; });
+std::vector<HfRun> hf_runs(const HfTensor& tensor, const Parameter& parameter,
+                           const ModelShape& shape) {
+  const std::vector<int64_t> theirs = hf_shape(tensor, parameter, shape);
+  const int64_t rows = theirs[0], cols = theirs.size() > 1 ? theirs[1] : 1;
+  std::vector<HfRun> runs;
+  if (is_transposed(tensor)) {
+    for (int64_t col = 0; col < cols; ++col)
+      runs.push_back({our_index(tensor, 0, col, rows, cols, shape), col, cols, rows});
+    return runs;
+  }
+  for (int64_t row = 0; row < rows; ++row) {
+    const int64_t ours = our_index(tensor, row, 0, rows, cols, shape);
+    if (!runs.empty() && runs.back().ours + runs.back().count == ours) {
+      runs.back().count += cols;
+    } else {
+      runs.push_back({ours, row * cols, 1, cols});
+    }
+  }
+  return runs;
 }
 
 }  // namespace weft

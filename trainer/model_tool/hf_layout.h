@@ -46,12 +46,15 @@ std::vector<HfTensor> hf_tensors(const ModelShape& shape);
 std::vector<int64_t> hf_shape(const HfTensor& tensor, const Parameter& parameter,
                               const ModelShape& shape);
 
-// These copy the fp32 elements of a tensor from one side to the other. `ours` has
-// parameter.num_elements elements, `theirs` as many as hf_shape() gives. to_hf drops our padding
-// rows, from_hf leaves them as they are.
-void to_hf(float* theirs, const float* ours, const HfTensor& tensor, const Parameter& parameter,
-           const ModelShape& shape);
-void from_hf(float* ours, const float* theirs, const HfTensor& tensor, const Parameter& parameter,
-             const ModelShape& shape);
+// Elements that follow each other on our side, and lie `their_stride` apart on theirs.
+struct HfRun {
+  int64_t ours = 0, theirs = 0;  // the first one
+  int64_t their_stride = 1;
+  int64_t count = 0;
+};
+// Returns all elements that both sides have, in the order of their rows, or of the columns that are
+// our rows. Our padding rows are not among them.
+std::vector<HfRun> hf_runs(const HfTensor& tensor, const Parameter& parameter,
+                           const ModelShape& shape);
 
 }  // namespace weft

@@ -7,8 +7,7 @@
 #include <set>
 #include <stdexcept>
 
-#include "kernels/numbers/bfloat16.h"
-#include "kernels/numbers/float16.h"
+#include "kernels/numbers/elements.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/identity/json_file.h"
 #include "trainer/model_tool/hf_config.h"
@@ -61,8 +60,14 @@ class HfWeights {
                        [&](const auto& file) { return file->find(name) != nullptr; });
   }
 
-  // Returns the values of the tensor `name`, with or without the prefix, as fp32.
-  std::vector<float> read(const std::string& name, const std::vector<int64_t>& shape) const {
+  // A tensor as it lies in its file.
+  struct Values {
+    const std::byte* data = nullptr;
+    DType dtype = DType::kFloat32;
+    int64_t count = 0;
+  };
+  // Returns the tensor `name`, with or without the prefix.
+  Values find(const std::string& name, const std::vector<int64_t>& shape) const {
     for (const std::string& full : {prefix_ + name, name}) {
       for (const auto& file : files_) {
         const SafetensorsEntry* entry = file->find(full);
@@ -70,32 +75,20 @@ class HfWeights {
         if (entry->shape != shape)
           throw std::runtime_error(file->path().string() + ": tensor " + full +
                                    " has another shape than config.json says");
-        return widen(file->bytes(*entry), *entry, *file);
+        return values_of(*entry, *file);
       }
     }
     throw std::runtime_error(folder_.string() + " has no tensor " + name);
   }
 
  private:
-  static std::vector<float> widen(std::span<const std::byte> bytes, const SafetensorsEntry& entry,
-                                  const SafetensorsFile& file) {
-    const size_t element = entry.dtype == "F32" ? 4 : 2;
-    if (entry.dtype != "F32" && entry.dtype != "BF16" && entry.dtype != "F16") {
-      throw std::runtime_error(file.path().string() + ": tensor " + entry.name + " has type " +
-                               entry.dtype + "; F32, BF16 and F16 can be imported");
+  static Values values_of(const SafetensorsEntry& entry, const SafetensorsFile& file) {
+    for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+      if (entry.dtype == safetensors_dtype(dtype))
+        return {file.bytes(entry).data(), dtype, (entry.end - entry.begin) / size_bytes(dtype)};
     }
-    std::vector<float> values(bytes.size() / element);
-    if (element == 4) {
-      std::memcpy(values.data(), bytes.data(), bytes.size());
-      return values;
-    }
-    for (size_t i = 0; i < values.size(); ++i) {
-      uint16_t bits;
-      std::memcpy(&bits, bytes.data() + 2 * i, 2);
-      values[i] = entry.dtype == "BF16" ? static_cast<float>(std::bit_cast<BFloat16>(bits))
-                                        : static_cast<float>(std::bit_cast<Float16>(bits));
-    }
-    return values;
+    throw std::runtime_error(file.path().string() + ": tensor " + entry.name + " has type " +
+                             entry.dtype + "; F32, BF16 and F16 can be imported");
   }
 
   // The index must name the file of each tensor, or it is another model's.
@@ -132,16 +125,24 @@ void check_tied_head(const HfWeights& weights, const ModelShape& shape, const fs
   if (shape.unties_head || !weights.has(kHead)) return;
   const std::string word_embedding = hf_tensors(shape).front().hf_name;
   const std::vector<int64_t> whole = {shape.vocab_size, shape.hidden_size};
-  const std::vector<float> head = weights.read(kHead, whole),
-                           words = weights.read(word_embedding, whole);
-  size_t num_different = 0;
-  for (size_t i = 0; i < head.size(); ++i)
-    num_different += std::bit_cast<uint32_t>(head[i]) != std::bit_cast<uint32_t>(words[i]) ? 1 : 0;
+  const HfWeights::Values head = weights.find(kHead, whole),
+                          words = weights.find(word_embedding, whole);
+  if (head.dtype == words.dtype &&
+      std::memcmp(head.data, words.data,
+                  static_cast<size_t>(head.count * size_bytes(head.dtype))) == 0)
+    return;
+  int64_t num_different = 0;
+  for (int64_t i = 0; i < head.count; ++i) {
+    num_different += std::bit_cast<uint32_t>(load_element(head.data, head.dtype, i)) !=
+                             std::bit_cast<uint32_t>(load_element(words.data, words.dtype, i))
+                         ? 1
+                         : 0;
+  }
   if (num_different == 0) return;
   throw std::runtime_error(
       config.string() +
       " ties the head to the word embedding (tie_word_embeddings, which is true by " +
-      "default), but " + std::to_string(num_different) + " of " + std::to_string(head.size()) +
+      "default), but " + std::to_string(num_different) + " of " + std::to_string(head.count) +
       " numbers of lm_head.weight differ from " + word_embedding +
       ": set it to false there to import the head, or " + "take lm_head.weight out of the weights");
 }
@@ -230,15 +231,39 @@ const ModelShape& HfModelFolder::shape() const { return impl_->shape; }
 const RunVocabulary& HfModelFolder::vocabulary() const { return impl_->vocabulary; }
 const std::string& HfModelFolder::note() const { return impl_->note; }
 
-std::vector<float> HfModelFolder::read(const Parameter& parameter) const {
-  std::vector<float> ours(static_cast<size_t>(parameter.num_elements));
+namespace {
+
+// Columns of theirs that are our rows are read some at a time, because they share cache lines.
+void copy_runs(char* to, DType type, const HfWeights::Values& from,
+               const std::vector<HfRun>& runs) {
+  constexpr size_t kTogether = 32;
+  constexpr int64_t kBlock = 256;
+  for (size_t first = 0; first < runs.size(); first += kTogether) {
+    const size_t end = std::min(runs.size(), first + kTogether);
+    const bool is_gathered = runs[first].their_stride > 1;
+    const int64_t count = runs[first].count, step = is_gathered ? kBlock : count;
+    for (int64_t begin = 0; begin < count; begin += step) {
+      for (size_t i = first; i < end; ++i) {
+        const HfRun& run = runs[i];
+        const int64_t n = is_gathered ? std::min(step, run.count - begin) : run.count;
+        convert_elements(
+            to + (run.ours + begin) * size_bytes(type), type,
+            from.data + (run.theirs + begin * run.their_stride) * size_bytes(from.dtype),
+            from.dtype, run.their_stride, n);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void HfModelFolder::read(const Parameter& parameter, DType type, char* to) const {
+  const ModelShape& shape = impl_->shape;
   for (const HfTensor& tensor : impl_->tensors) {
     if (tensor.parameter != parameter.name) continue;
-    const std::vector<float> theirs =
-        impl_->weights.read(tensor.hf_name, hf_shape(tensor, parameter, impl_->shape));
-    from_hf(ours.data(), theirs.data(), tensor, parameter, impl_->shape);
+    copy_runs(to, type, impl_->weights.find(tensor.hf_name, hf_shape(tensor, parameter, shape)),
+              hf_runs(tensor, parameter, shape));
   }
-  return ours;
 }
 
 }  // namespace weft

@@ -25,8 +25,9 @@ class HfModelFolder {
   const RunVocabulary& vocabulary() const;
   // Returns what the user should know of the folder, or "".
   const std::string& note() const;
-  // Returns the elements of a whole parameter, with zeros as padding.
-  std::vector<float> read(const Parameter& parameter) const;
+  // Writes the elements of a whole parameter to `to`, as fp32, bf16 or fp16; padding rows are left
+  // alone. Thread-safe.
+  void read(const Parameter& parameter, DType type, char* to) const;
 
  private:
   struct Impl;

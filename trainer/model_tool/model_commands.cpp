@@ -63,7 +63,7 @@ class ExportCommand final : public Command {
       job.tokenizer = gpt2_files(vocab_file_, merge_file_);
     } else if (!no_tokenizer_) {
       const CheckpointInfo info = read_checkpoint_info(job.load, job.iteration);
-      job.tokenizer = tokenizer_.empty() ? find_tokenizer_files(info)
+      job.tokenizer = tokenizer_.empty() ? find_tokenizer_files(info, ", or --no-tokenizer")
                                          : given_tokenizer(info.data.vocabulary.tokenizer);
     }
     export_hf(job);

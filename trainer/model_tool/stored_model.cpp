@@ -5,7 +5,6 @@
 #include <stdexcept>
 
 #include "indexed_dataset/base/terminal/messages.h"
-#include "kernels/numbers/elements.h"
 #include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/checkpoint/checkpoint_reader.h"
 #include "trainer/model_tool/hf_model_folder.h"
@@ -58,9 +57,7 @@ class StoredHfModel final : public StoredModel {
   const ModelShape& shape() const override { return folder_.shape(); }
   const RunVocabulary& vocabulary() const override { return folder_.vocabulary(); }
   void read(const Parameter& parameter, DType type, char* to) override {
-    const std::vector<float> values = folder_.read(parameter);
-    for (int64_t i = 0; i < parameter.num_own; ++i)
-      store_element(to, type, i, values[static_cast<size_t>(i)]);
+    folder_.read(parameter, type, to);
   }
 
  private:

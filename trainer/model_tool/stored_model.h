@@ -17,7 +17,7 @@ class StoredModel {
   virtual const ModelShape& shape() const = 0;
   virtual const RunVocabulary& vocabulary() const = 0;
   // Writes the elements of a whole parameter to `to`, as fp32, bf16 or fp16; padding rows are left
-  // alone. Throws as CheckpointReader::read() or HfModelFolder::read().
+  // alone. Thread-safe. Throws as CheckpointReader::read() or HfModelFolder::read().
   virtual void read(const Parameter& parameter, DType type, char* to) = 0;
 };
 

@@ -8,9 +8,11 @@
 namespace weft::cuda {
 
 // Returns whether single_query_attention() takes the operation: one query, no dropout, heads of up
-// to 256 numbers in multiples of 8, and as many keys as shared memory has scores for.
+// to 512 numbers.
 bool is_single_query(const AttentionForward& op);
-// A block computes a head. The sums have a fixed order.
-void single_query_attention(cudaStream_t stream, const AttentionForward& op);
+// A block computes a head's chunk of keys. The sums have a fixed order, which does not depend on
+// the keys that the query does not see. `scratch` is what the operation takes
+// (kernels/cuda_scratch.h).
+void single_query_attention(cudaStream_t stream, const AttentionForward& op, void* scratch);
 
 }  // namespace weft::cuda

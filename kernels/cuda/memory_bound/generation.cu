@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/device/context.h"
 #include "kernels/cuda/device/device.cuh"
+#include "kernels/cuda/device/offset.cuh"
 #include "kernels/numbers/sampling.h"
 #include "kernels/operations/generation.h"
 
@@ -18,7 +19,8 @@ constexpr int kDigitBits = 8, kDigits = 1 << kDigitBits;
 template <typename Piece>
 __global__ void keep_keys_kernel(Piece* keys, Piece* values, const Piece* qkv, int64_t num_pieces,
                                  int64_t T, int64_t S, int64_t G, int64_t rows, int64_t per_vector,
-                                 int64_t first_position) {
+                                 int64_t first_position, const int32_t* offset) {
+  first_position += value_of(offset);
   int64_t index = blockIdx.x * static_cast<int64_t>(kCopyThreads) + threadIdx.x;
   if (index >= num_pieces) return;
   const int64_t piece = index % per_vector;
@@ -39,6 +41,7 @@ struct SampleArgs {
   float temperature, top_p;
   uint64_t seed;
   int64_t counter;
+  const int32_t* offset;
 };
 
 __device__ uint64_t block_sum_of_integers(uint64_t value) {
@@ -46,7 +49,9 @@ __device__ uint64_t block_sum_of_integers(uint64_t value) {
   __syncthreads();  // the previous call's readers are done
   if (threadIdx.x == 0) sum = 0;
   __syncthreads();
-  atomicAdd(&sum, value);
+  for (int offset = 16; offset > 0; offset /= 2)
+    value += __shfl_xor_sync(0xffffffffu, value, offset);
+  if (threadIdx.x % 32 == 0) atomicAdd(&sum, value);
   __syncthreads();
   return sum;
 }
@@ -59,12 +64,22 @@ __device__ int largest_logit(const T* logits, int num_tokens) {
   __syncthreads();
   // The first of several tokens with equal logits has the largest number.
   unsigned long long best = 0;
-  for (int v = threadIdx.x; v < num_tokens; v += kSampleThreads) {
-    const unsigned long long number =
-        static_cast<unsigned long long>(ordered_bits(static_cast<float>(logits[v]))) << 32 |
-        (0xffffffffu - static_cast<uint32_t>(v));
+  const auto compare = [&](int v, float logit) {
+    const unsigned long long number = static_cast<unsigned long long>(ordered_bits(logit)) << 32 |
+                                      (0xffffffffu - static_cast<uint32_t>(v));
     best = number > best ? number : best;
+  };
+  constexpr int kSize = Vec<T>::kSize;
+  const bool is_aligned = reinterpret_cast<uintptr_t>(logits) % sizeof(Vec<T>) == 0;
+  const int num_vecs = is_aligned ? num_tokens / kSize : 0;
+  for (int i = threadIdx.x; i < num_vecs; i += kSampleThreads) {
+    float values[kSize];
+    unpack(load_vec(logits + i * kSize), values);
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) compare(i * kSize + j, values[j]);
   }
+  for (int v = num_vecs * kSize + threadIdx.x; v < num_tokens; v += kSampleThreads)
+    compare(v, static_cast<float>(logits[v]));
   for (int offset = 16; offset > 0; offset /= 2) {
     const unsigned long long other = __shfl_xor_sync(0xffffffffu, best, offset);
     best = other > best ? other : best;
@@ -152,7 +167,8 @@ __global__ void __launch_bounds__(kSampleThreads)
     own = sum_of_thread();
     total = block_sum_of_integers(own);
   }
-  const uint64_t target = sampling_target(total, args.seed, args.streams[row], args.counter);
+  const uint64_t target =
+      sampling_target(total, args.seed, args.streams[row], args.counter + value_of(args.offset));
   __shared__ unsigned long long sums[kSampleThreads];
   sums[threadIdx.x] = own;
   if (threadIdx.x == 0) args.tokens[row] = largest;  // It stays where all logits are NaN.
@@ -185,9 +201,9 @@ void run(const Context& context, const KeepKeys& op) {
       using Piece = decltype(piece);
       const int64_t num_pieces = num_vectors * per_vector;
       keep_keys_kernel<<<grid_size(ceil_div(num_pieces, kCopyThreads)), kCopyThreads, 0,
-                         context.stream>>>(op.keys.as<Piece>(), op.values.as<Piece>(),
-                                           qkv.as<const Piece>(), num_pieces, T, S, G, rows,
-                                           per_vector, op.first_position);
+                         context.stream>>>(
+          op.keys.as<Piece>(), op.values.as<Piece>(), qkv.as<const Piece>(), num_pieces, T, S, G,
+          rows, per_vector, op.first_position, op.offset.as<const int32_t>());
     };
     if (D % Vec<Element>::kSize == 0) {
       require_aligned("keep_keys", {qkv, op.keys, op.values});
@@ -208,7 +224,8 @@ void run(const Context& context, const SampleTokens& op) {
                         op.temperature,
                         op.top_p,
                         op.seed,
-                        op.counter};
+                        op.counter,
+                        op.offset.as<const int32_t>()};
   dispatch(op.logits.dtype(), [&](auto type) {
     using T = decltype(type);
     sample_kernel<T><<<grid_size(num_rows(op.logits)), kSampleThreads, 0, context.stream>>>(

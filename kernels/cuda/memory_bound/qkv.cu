@@ -2,6 +2,7 @@
 // its pairs; where heads are no multiples of 16 bytes, it has one pair.
 #include "kernels/cuda/device/context.h"
 #include "kernels/cuda/device/device.cuh"
+#include "kernels/cuda/device/offset.cuh"
 #include "kernels/operations/qkv.h"
 
 namespace weft::cuda {
@@ -14,12 +15,14 @@ struct RotaryArgs {
   const float* angles;  // (S,2,P)
   const int32_t* document_bounds;
   int64_t num_rows, T, G, parts, D, num_pairs;
-  int64_t first_position, bounds_per_sample;
+  int64_t first_position;
+  const int32_t* offset;
+  int64_t bounds_per_sample;
   float sign;  // The sines' sign: -1 turns back.
 
   // Returns the cosines of a row's position.
   __device__ const float* angles_of(int64_t row) const {
-    const int64_t token = first_position + row % T;
+    const int64_t token = first_position + value_of(offset) + row % T;
     const int64_t begin =
         document_bounds == nullptr ? 0 : document_bounds[2 * (row / T * bounds_per_sample + token)];
     return angles + (token - begin) * 2 * num_pairs;
@@ -106,6 +109,7 @@ void run(const Context& context, const Rotary& op) {
                              qkv.shape(4),
                              op.angles.shape(2),
                              op.first_position,
+                             op.offset.as<const int32_t>(),
                              op.document_bounds ? op.document_bounds.shape(1) : 0,
                              op.inverse ? -1.0F : 1.0F};
   dispatch(qkv.dtype(), [&](auto type) {

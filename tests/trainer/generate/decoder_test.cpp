@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <set>
 
+#include "kernels/forwarding_backend.h"
 #include "tests/trainer/generate/random_model.h"
 
 namespace weft {
@@ -42,6 +43,15 @@ int32_t next_by_whole_pass(InferenceModel& model, const Tokens& tokens, Tensor m
   const auto row = logits.begin() + (T - 1) * model.shape().padded_vocab_size;
   return static_cast<int32_t>(std::max_element(row, row + model.shape().vocab_size) - row);
 }
+
+// A backend that launches each operation of each step.
+class WithoutRecordings final : public ForwardingBackend {
+ public:
+  using ForwardingBackend::ForwardingBackend;
+  std::function<void()> repeatable(const std::function<void()>& enqueue) override {
+    return enqueue;
+  }
+};
 
 class Decoding : public testing::TestWithParam<NamedShape> {
  protected:
@@ -103,6 +113,40 @@ TEST_P(Decoding, DrawsTokensThatDoNotDependOnTheBatch) {
   EXPECT_NE(together[0], together[4]) << "equal prompts draw numbers of their own";
   EXPECT_NE(together,
             decode(prompts, 12, {.temperature = 1, .top_k = 20, .top_p = 0.9F, .seed = 8}));
+}
+
+// Batches of several lengths follow each other, as they do where there are more prompts than fit
+// into one.
+TEST_P(Decoding, RepeatedStepsChooseWhatLaunchedOnesChoose) {
+  std::vector<Tokens> prompts = prompts_of(stored_.shape());
+  const std::vector<std::vector<Tokens>> batches = {
+      prompts, {prompts[1], prompts[0]}, {prompts[3], prompts[3], prompts[3]}, prompts};
+  const auto texts_on = [&](Backend& backend) {
+    constexpr int64_t kNumTokens = 15;
+    Decoder decoder(backend, weights_of(stored_, DType::kBFloat16),
+                    {.batch_size = 5,
+                     .longest_prompt = 30,
+                     .num_tokens = kNumTokens,
+                     .vocabulary_size = stored_.shape().vocab_size},
+                    {.temperature = 1, .top_k = 30});
+    std::vector<Tokens> texts;
+    for (const std::vector<Tokens>& batch : batches) {
+      decoder.start(batch, 3);
+      for (int64_t step = 0; step < kNumTokens; ++step) {
+        decoder.step();
+        const std::span<const int32_t> tokens = decoder.tokens_of(step);
+        texts.emplace_back(tokens.begin(), tokens.begin() + std::ssize(batch));
+      }
+    }
+    return texts;
+  };
+  WithoutRecordings launching(create_test_backend());
+  const std::vector<Tokens> launched = texts_on(launching);
+  EXPECT_EQ(texts_on(*backend_), launched);
+  const size_t last = launched.size() - 15;
+  EXPECT_TRUE(std::equal(launched.begin(), launched.begin() + 15,
+                         launched.begin() + static_cast<std::ptrdiff_t>(last)))
+      << "the same batch again";
 }
 
 INSTANTIATE_TEST_SUITE_P(AllShapes, Decoding, testing::ValuesIn(all_shapes()),

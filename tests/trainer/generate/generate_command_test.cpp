@@ -10,6 +10,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 class GenerateCommand : public Ranks {
  protected:
@@ -182,6 +183,18 @@ TEST_F(GenerateCommand, WhatCannotWorkIsToldWithItsReason) {
   EXPECT_THAT(output(), HasSubstr("bytes.txt:2: byte 0 of the prompt is no UTF-8"));
   EXPECT_EQ(generate("run", {"--prompt", std::string(17, 'a')}), ExitCode::kBadInput);
   EXPECT_THAT(output(), HasSubstr("the prompt has 17 tokens, the model has positions for 16"));
+
+  // Without a tokenizer the hint names the options that this command has.
+  for (const Arguments& command : {Arguments{"generate", "--prompt", "a"},
+                                   Arguments{"evaluate", "--text", (folder_ / "gap").string()}}) {
+    const Arguments program = {"/usr/bin/env", "WEFT_GPT2_DIR=" + (folder_ / "absent").string(),
+                               std::string(std::getenv("WEFT_BIN_DIR")) + "/weft-model"};
+    const Arguments model = {"--load", (folder_ / "run").string(), "--device", "cpu"};
+    EXPECT_EQ(static_cast<ExitCode>(wait(start_program(with(with(program, command), model)))),
+              ExitCode::kUsage);
+    EXPECT_THAT(output(), AllOf(HasSubstr("give --vocab-file and --merge-file, or --tokenizer"),
+                                Not(HasSubstr("--no-tokenizer"))));
+  }
 
   // The model of another run knows 64 tokens.
   ASSERT_EQ(run(arguments("small", 5)), 0) << output();
