@@ -9,7 +9,7 @@ namespace weft {
 namespace {
 
 constexpr int64_t kMostContexts = 64;
-constexpr int64_t kLogitsTokens = 512;  // few, because contexts need none and compute as many
+constexpr int64_t kLogitsOfContexts = 512;  // few, because contexts need none and compute as many
 
 // The last token of a context begins each ending.
 int64_t context_columns(const ScoreRequest& request) {
@@ -75,7 +75,7 @@ SharedContextScorer::SharedContextScorer(Backend& backend, const InferenceWeight
                return shape;
              }(),
              {.logits_chunk =
-                  std::min(kLogitsTokens, sizes.batch_size * std::max(sizes.context, sizes.ending)),
+                  std::min(kLogitsOfContexts, sizes.batch_size * std::max(sizes.context, sizes.ending)),
               .num_kept_keys = sizes.context + sizes.ending}) {
   const int64_t B = sizes.batch_size, T = model_.shape().seq_length;
   for (const auto& [name, tensor] : {std::pair{"tokens", &tokens_},
