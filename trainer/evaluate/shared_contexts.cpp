@@ -19,6 +19,12 @@ int64_t ending_columns(const ScoreRequest& request) {
   return request.num_inputs() - context_columns(request);
 }
 
+ModelShape shape_for(const InferenceWeights& weights, int64_t num_contexts, int64_t num_columns) {
+  ModelShape shape = inference_shape(weights, num_contexts, num_columns);
+  shape.restarts_positions = shape.masks_other_documents = true;
+  return shape;
+}
+
 bool share_context(const ScoreRequest& a, const ScoreRequest& b) {
   return a.num_context == b.num_context &&
          std::equal(a.tokens.begin(), a.tokens.begin() + static_cast<std::ptrdiff_t>(a.num_context),
@@ -55,7 +61,7 @@ SharedContextScorer::Sizes SharedContextScorer::sizes_of(std::span<const ScoreRe
     sizes.context = std::max(sizes.context, context_columns(request));
     sizes.ending = std::max(sizes.ending, ending_columns(request));
   }
-  const int64_t most = Scorer::kBatchTokens / std::max(sizes.context, sizes.ending);
+  const int64_t most = Scorer::kBatchTokens / sizes.columns();
   sizes.batch_size = std::min(std::clamp<int64_t>(most, 1, kMostContexts), std::ssize(groups));
   return sizes;
 }
@@ -67,15 +73,8 @@ SharedContextScorer::SharedContextScorer(Backend& backend, const InferenceWeight
       requests_(requests),
       groups_(groups),
       sizes_(sizes),
-      model_(backend,
-             [&] {
-               ModelShape shape = inference_shape(weights, sizes.batch_size,
-                                                  std::max(sizes.context, sizes.ending));
-               shape.restarts_positions = shape.masks_other_documents = true;
-               return shape;
-             }(),
-             {.logits_chunk =
-                  std::min(kLogitsOfContexts, sizes.batch_size * std::max(sizes.context, sizes.ending)),
+      model_(backend, shape_for(weights, sizes.batch_size, sizes.columns()),
+             {.logits_chunk = std::min(kLogitsOfContexts, sizes.batch_size * sizes.columns()),
               .num_kept_keys = sizes.context + sizes.ending}) {
   const int64_t B = sizes.batch_size, T = model_.shape().seq_length;
   for (const auto& [name, tensor] : {std::pair{"tokens", &tokens_},
@@ -97,11 +96,7 @@ SharedContextScorer::SharedContextScorer(Backend& backend, const InferenceWeight
   RecordingBackend recorder;
   SharedContextScorer planned(recorder, weights, requests, groups_, sizes_);
   planned.model_.allocate(0);
-  std::vector<Score> ignored(requests.size());
-  for (size_t first = 0; first < groups_.size(); first += static_cast<size_t>(sizes_.batch_size)) {
-    const size_t count = std::min(groups_.size() - first, static_cast<size_t>(sizes_.batch_size));
-    planned.score_batch(std::span(groups_).subspan(first, count), ignored);
-  }
+  planned.score([](size_t) {});
   model_.allocate(backend.workspace_bytes(recorder.operations()), weights.shared);
   if (weights.stored != nullptr) model_.load(*weights.stored);
 }

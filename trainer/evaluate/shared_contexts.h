@@ -8,6 +8,7 @@
 //                                      own, which no token of it sees.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -39,6 +40,7 @@ class SharedContextScorer {
   };
   struct Sizes {
     int64_t batch_size = 0, context = 0, ending = 0;  // in groups, and in columns at most
+    int64_t columns() const { return std::max(context, ending); }
   };
   static std::vector<Group> groups_of(std::span<const ScoreRequest> requests);
   static Sizes sizes_of(std::span<const ScoreRequest> requests, const std::vector<Group>& groups);
