@@ -125,7 +125,9 @@ void run(const Context& context, const LinearGeluForward& op) {
     run(context, GeluForward{.out = op.out, .pre = pre, .gelu = op.gelu});
   };
   const GemmSizes sizes{num_rows(pre), num_columns(pre), num_columns(inp)};
-  if (!op.bias || op.gelu != Gelu::kTanh || !has_gelu_gemms(pre.dtype(), sizes))
+  // Tiles have 128 rows. Few rows make few tiles, which do not read the weight at memory's rate.
+  const bool fills_tiles = sizes.M > 64;
+  if (!op.bias || op.gelu != Gelu::kTanh || !fills_tiles || !has_gelu_gemms(pre.dtype(), sizes))
     return in_two_steps();
   const auto own = [&] {
     gelu_gemm(context.stream,
