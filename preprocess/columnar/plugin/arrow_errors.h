@@ -7,9 +7,11 @@
 #include <arrow/status.h>
 #include <parquet/exception.h>
 
+#include <array>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "indexed_dataset/base/process/exit_code.h"
 #include "preprocess/columnar/plugin/arrow_file.h"
@@ -67,6 +69,19 @@ template <class T>
 T value_of(arrow::Result<T> result) {
   PARQUET_THROW_NOT_OK(result.status());
   return std::move(result).ValueUnsafe();
+}
+
+// libarrow takes the end of the file for the end of the stream, and reads nothing behind that: a
+// stream that was cut between two batches, or that another one follows, would seem to be whole.
+inline void check_stream_end(ArrowFile& file) {
+  constexpr std::string_view kEnd("\xFF\xFF\xFF\xFF\0\0\0\0", 8);
+  const int64_t at = value_of(file.Tell());
+  if (at < value_of(file.GetSize()))
+    throw parquet::ParquetException("more follows behind the stream's end");
+  std::array<char, kEnd.size()> last{};
+  value_of(file.ReadAt(at - std::ssize(kEnd), std::ssize(kEnd), last.data()));
+  if (std::string_view(last.data(), last.size()) != kEnd)
+    throw parquet::ParquetException("the stream ends without the mark of its end");
 }
 
 }  // namespace weft

@@ -262,20 +262,8 @@ class StreamRows final : public BatchRows {
  private:
   std::shared_ptr<arrow::RecordBatch> read_batch(int) override {
     auto batch = value_of(reader_->Next());
-    if (!batch) check_end();
+    if (!batch) check_stream_end(*file());
     return batch;
-  }
-  // libarrow takes the end of the file for the end of the stream, and reads nothing behind that: a
-  // stream that was cut between two batches, or that another one follows, would seem to be whole.
-  void check_end() {
-    constexpr std::string_view kEnd("\xFF\xFF\xFF\xFF\0\0\0\0", 8);
-    const int64_t at = value_of(file()->Tell());
-    if (at < value_of(file()->GetSize()))
-      throw parquet::ParquetException("more follows behind the stream's end");
-    std::array<char, kEnd.size()> last{};
-    value_of(file()->ReadAt(at - std::ssize(kEnd), std::ssize(kEnd), last.data()));
-    if (std::string_view(last.data(), last.size()) != kEnd)
-      throw parquet::ParquetException("the stream ends without the mark of its end");
   }
 
   std::shared_ptr<arrow::ipc::RecordBatchStreamReader> reader_;

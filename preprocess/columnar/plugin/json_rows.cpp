@@ -78,7 +78,7 @@ void each_batch(TableFormat format, const std::shared_ptr<ArrowFile>& file, arro
   if (format == TableFormat::kArrowStream) {
     const auto reader = value_of(arrow::ipc::RecordBatchStreamReader::Open(file, options));
     while (const auto batch = value_of(reader->Next())) use(*batch);
-    return;
+    return check_stream_end(*file);
   }
   const auto reader = value_of(arrow::ipc::RecordBatchFileReader::Open(file, options));
   for (int i = 0; i < reader->num_record_batches(); ++i) use(*value_of(reader->ReadRecordBatch(i)));

@@ -122,6 +122,8 @@ for name in hellaswag arc_easy piqa winogrande mmlu; do
     cmp "$WEFT_SOURCE_DIR/tests/golden/lm_eval/$name.jsonl" $name.jsonl || fail "$file makes other examples than lm_eval"
   done
 done
+head -c -8 piqa.stream.arrow >cut.arrow
+expect 3 'the stream ends without the mark of its end' "$data" tasks cut.arrow --benchmark piqa
 expect 3 'values.parquet: row 0: ' "$data" tasks values.parquet --benchmark piqa
 
 echo "the program itself is linked with neither of the libraries; without the plug-in a message says how to get it"
