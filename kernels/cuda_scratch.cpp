@@ -62,7 +62,7 @@ int64_t scratch_bytes(const LinearBackwardWeight& op, int num_multiprocessors) {
   return column_sums_scratch_bytes(num_rows(op.dout), num_columns(op.dout), num_multiprocessors);
 }
 
-int64_t scratch_bytes(const LinearGeluBackwardInput& op, int num_multiprocessors) {
+int64_t scratch_bytes(const LinearActivationBackwardInput& op, int num_multiprocessors) {
   if (!op.dbias) return 0;
   const int64_t N = num_rows(op.dpre), I = num_columns(op.dpre);
   return std::max(column_sums_scratch_bytes(N, I, num_multiprocessors),
@@ -77,6 +77,11 @@ int64_t scratch_bytes(const Quantize& op, int) {
 
 int64_t num_key_chunks(const AttentionForward& op) {
   return ceil_div(op.qkv.k.T, kSingleQueryKeys);
+}
+
+// Those of queries and keys, each with those of weight and bias.
+int64_t scratch_bytes(const QkNormBackward& op, int num_multiprocessors) {
+  return qk_norm_blocks(num_multiprocessors) * 4 * op.dqkv.shape(4) * kFloatBytes;
 }
 
 int64_t scratch_bytes(const AttentionForward& op, int) {

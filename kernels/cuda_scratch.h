@@ -22,8 +22,9 @@ int64_t scratch_bytes(const Op&, int /*num_multiprocessors*/) {
 int64_t scratch_bytes(const EmbeddingBackward& op, int num_multiprocessors);
 int64_t scratch_bytes(const ResidualNormBackward& op, int num_multiprocessors);
 int64_t scratch_bytes(const LinearBackwardWeight& op, int num_multiprocessors);
-int64_t scratch_bytes(const LinearGeluBackwardInput& op, int num_multiprocessors);
+int64_t scratch_bytes(const LinearActivationBackwardInput& op, int num_multiprocessors);
 int64_t scratch_bytes(const Quantize& op, int num_multiprocessors);
+int64_t scratch_bytes(const QkNormBackward& op, int num_multiprocessors);
 int64_t scratch_bytes(const AttentionForward& op, int num_multiprocessors);
 int64_t scratch_bytes(const AttentionBackward& op, int num_multiprocessors);
 int64_t scratch_bytes(const NormalizeMatrix& op, int num_multiprocessors);
@@ -56,6 +57,8 @@ constexpr int64_t kQuantizeAmaxBytes = 256;
 constexpr int kQuantizeTileRows = 64;
 // Own products with GELU sum the columns of 128 rows at a time.
 constexpr int64_t num_sum_rows(int64_t M) { return (M + 127) / 128; }
+// The norm of queries and keys leaves the sums of so many blocks.
+constexpr int qk_norm_blocks(int num_multiprocessors) { return 4 * num_multiprocessors; }
 // Where queries share keys, attention's backward keeps the gradients of keys and values of each
 // head first, (2,B,T,H,D) x; else this is 0.
 int64_t head_gradients_bytes(const Qkv& qkv);

@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
   commands.push_back(weft::make_evaluate_command());
   return weft::run_program(
       argc, argv,
-      "Writes text with checkpoints and Hugging Face folders of GPT-2, LLaMA and BLOOM, scores, "
+      "Writes text with checkpoints and Hugging Face folders of GPT-2, BLOOM, LLaMA and others, scores, "
       "exports, imports and compares them.",
       "weft-model " WEFT_VERSION, commands);
 }

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "kernels/cpu/loops/gelu.h"
+#include "kernels/cpu/loops/activation.h"
 #include "kernels/cpu/loops/gemm.h"
 #include "kernels/cpu/loops/rows.h"
 #include "kernels/cpu/loops/simd.h"
@@ -36,9 +36,9 @@ void activation_row(float* values, float* slopes, const float* pre, int64_t n, G
     slopes[i] = slope;
   }
   if (glu != Glu::kGeglu) return;
-  gelu_row(values, pre, n, Gelu::kErf);
+  activate_row(values, pre, n, Activation::kGeluErf);
   std::fill_n(slopes, n, 1.0F);
-  gelu_backward_row(slopes, pre, n, Gelu::kErf);
+  activate_backward_row(slopes, pre, n, Activation::kGeluErf);
 }
 
 // Calls block(row, column, width, buffer) for pieces of up to kBlock columns of (N,F).
@@ -56,13 +56,13 @@ void for_each_block(const Context& context, const Tensor& rows, const Block& blo
 
 }  // namespace
 
-void run(const Context& context, const GeluForward& op) {
+void run(const Context& context, const ActivationForward& op) {
   const Tensor &out = op.out, &pre = op.pre;
   const int64_t F = num_columns(out);
   for_each_block(context, out, [&](int64_t row, int64_t column, int64_t n, float* buffer) {
     const int64_t first = row * F + column;
     float* values = row_target(out, first, buffer);
-    gelu_row(values, read_row(pre, first, n, buffer + kBlock), n, op.gelu);
+    activate_row(values, read_row(pre, first, n, buffer + kBlock), n, op.activation);
     store_row(out, first, n, values);
   });
 }

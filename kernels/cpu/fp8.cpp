@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-#include "kernels/cpu/loops/gelu.h"
+#include "kernels/cpu/loops/activation.h"
 #include "kernels/cpu/loops/gemm.h"
 #include "kernels/cpu/loops/quantize.h"
 #include "kernels/cpu/loops/rows.h"
@@ -26,9 +26,9 @@ void compute_values(const Quantize& op, int64_t first, int64_t n, float* values,
   if (!op.pre) return;
   const float* pre = read_row(op.pre, first, n, buffer);
   if (inp == nullptr) {
-    gelu_row(values, pre, n, op.gelu);
+    activate_row(values, pre, n, op.activation);
   } else {
-    gelu_backward_row(values, pre, n, op.gelu);
+    activate_backward_row(values, pre, n, op.activation);
   }
 }
 

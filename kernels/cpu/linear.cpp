@@ -1,7 +1,7 @@
 // Linear layers with their bias, and the backward of each.
 #include "kernels/operations/linear.h"
 
-#include "kernels/cpu/loops/gelu.h"
+#include "kernels/cpu/loops/activation.h"
 #include "kernels/cpu/loops/gemm.h"
 #include "kernels/cpu/loops/rows.h"
 #include "kernels/cpu/loops/simd.h"
@@ -25,7 +25,7 @@ Tensor in_place(const Tensor& out) { return out.dtype() == DType::kFloat32 ? out
 
 // With an empty `pre` there is no GELU.
 void input_gradient(const Context& context, const Tensor& dinp, const Tensor& dout,
-                    const Tensor& weight, const Tensor& pre, Gelu gelu) {
+                    const Tensor& weight, const Tensor& pre, Activation activation) {
   const int64_t O = weight.shape(0), I = weight.shape(1), N = dout.num_elements() / O;
   context.need_scratch("linear_backward_input", kGemmScratchFloats);
   multiply(context, in_place(dinp), {dout, O, false}, {weight, I, false}, N, I, O, false,
@@ -35,7 +35,7 @@ void input_gradient(const Context& context, const Tensor& dinp, const Tensor& do
                const int64_t first = (tile.row + r) * I + tile.column;
                if (pre) {
                  const float* p = read_row(pre, first, tile.num_columns, tile.buffer);
-                 gelu_backward_row(row, p, tile.num_columns, gelu);
+                 activate_backward_row(row, p, tile.num_columns, activation);
                }
                store_row(dinp, first, tile.num_columns, row);
              }
@@ -77,16 +77,16 @@ void run(const Context& context, const LinearForward& op) {
 }
 
 void run(const Context& context, const LinearBackwardInput& op) {
-  input_gradient(context, op.dinp, op.dout, op.weight, {}, Gelu::kTanh);
+  input_gradient(context, op.dinp, op.dout, op.weight, {}, Activation::kGeluTanh);
 }
 
-void run(const Context& context, const LinearGeluForward& op) {
+void run(const Context& context, const LinearActivationForward& op) {
   run(context, LinearForward{.out = op.pre, .inp = op.inp, .weight = op.weight, .bias = op.bias});
-  run(context, GeluForward{.out = op.out, .pre = op.pre, .gelu = op.gelu});
+  run(context, ActivationForward{.out = op.out, .pre = op.pre, .activation = op.activation});
 }
 
-void run(const Context& context, const LinearGeluBackwardInput& op) {
-  input_gradient(context, op.dpre, op.dout, op.weight, op.pre, op.gelu);
+void run(const Context& context, const LinearActivationBackwardInput& op) {
+  input_gradient(context, op.dpre, op.dout, op.weight, op.pre, op.activation);
   if (op.dbias) column_sums(context, op.dbias, op.dpre, op.accumulate);
 }
 

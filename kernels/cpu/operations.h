@@ -16,6 +16,8 @@ int64_t scratch_floats(const EmbeddingBackward& op);
 int64_t scratch_floats(const ResidualNormForward& op);
 int64_t scratch_floats(const ResidualNormBackward& op);
 int64_t scratch_floats(const Rotary& op);
+int64_t scratch_floats(const QkNormForward& op);
+int64_t scratch_floats(const QkNormBackward& op);
 int64_t scratch_floats(const AttentionForward& op);
 int64_t scratch_floats(const AttentionBackward& op);
 int64_t scratch_floats(const CrossEntropy& op);

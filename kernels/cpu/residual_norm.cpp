@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "kernels/cpu/loops/dropout.h"
+#include "kernels/cpu/loops/norm.h"
 #include "kernels/cpu/loops/quantize.h"
 #include "kernels/cpu/loops/rows.h"
-#include "kernels/cpu/loops/simd.h"
 #include "kernels/cpu/operations.h"
 
 namespace weft::cpu {
@@ -19,64 +19,6 @@ namespace {
 
 constexpr int64_t kGrain = 16;        // rows per task
 constexpr int64_t kColumnBlock = 64;  // columns per task of the parameter gradients
-
-WEFT_VECTOR_CLONES float mean_of(const float* inp, int64_t n) {
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < n; ++i) sum += inp[i];
-  return sum / static_cast<float>(n);
-}
-
-WEFT_VECTOR_CLONES float variance_of(const float* inp, float mean, int64_t n) {
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < n; ++i) sum += (inp[i] - mean) * (inp[i] - mean);
-  return sum / static_cast<float>(n);
-}
-
-WEFT_VECTOR_CLONES void normalise(float* out, const float* inp, float mean, float rstd,
-                                  const float* weight, const float* bias, int64_t n) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) out[i] = (inp[i] - mean) * rstd * weight[i] + bias[i];
-}
-
-WEFT_VECTOR_CLONES void normalise_by_rms(float* out, const float* inp, float rstd,
-                                         const float* weight, int64_t n) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) out[i] = inp[i] * rstd * weight[i];
-}
-
-// With w = weight * dnormed and y = (inp - mean) * rstd:
-//   dinp = rstd * (w - mean(w) - y * mean(w * y))
-// where mean(w) is 0 unless the norm subtracts its mean.
-WEFT_VECTOR_CLONES void normalise_backward(float* dinp, const float* dnormed, const float* inp,
-                                           float mean, float rstd, const float* weight,
-                                           bool subtracts_mean, int64_t n) {
-  float sum_w = 0, sum_wy = 0;
-#pragma omp simd reduction(+ : sum_w, sum_wy)
-  for (int64_t i = 0; i < n; ++i) {
-    const float w = weight[i] * dnormed[i];
-    sum_w += w;
-    sum_wy += w * (inp[i] - mean) * rstd;
-  }
-  const float mean_w = subtracts_mean ? sum_w / static_cast<float>(n) : 0.0F;
-  const float mean_wy = sum_wy / static_cast<float>(n);
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) {
-    const float w = weight[i] * dnormed[i];
-    dinp[i] = rstd * (w - mean_w - (inp[i] - mean) * rstd * mean_wy);
-  }
-}
-
-WEFT_VECTOR_CLONES void add_parameter_gradient(double* dweight, double* dbias, const float* dnormed,
-                                               const float* inp, float mean, float rstd,
-                                               int64_t n) {
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) {
-    dweight[i] += static_cast<double>(dnormed[i] * (inp[i] - mean) * rstd);
-    dbias[i] += static_cast<double>(dnormed[i]);
-  }
-}
 
 // Returns the mean of row n that forward has kept: 0 for an RMSNorm.
 float mean_of_row(const ResidualNormBackward& op, int64_t n) {
@@ -202,7 +144,7 @@ void run(const Context& context, const ResidualNormForward& op) {
       const float r = 1.0F / std::sqrt(variance_of(inp, m, C) + op.epsilon);
       op.rstd.as<float>()[n] = r;
       float* out = op.normed ? row_target(op.normed, n * C, buffer + 3 * C) : buffer + 3 * C;
-      const float* weight = read_row(op.weight, 0, C, buffer);
+      const float* weight = read_norm_weight(op.weight, op.weight_offset, C, buffer);
       if (op.bias) {
         op.mean.as<float>()[n] = m;
         normalise(out, inp, m, r, weight, read_row(op.bias, 0, C, buffer + C), C);
@@ -233,7 +175,8 @@ void run(const Context& context, const ResidualNormBackward& op) {
       if (op.weight) {
         normalise_backward(gradient, read_row(op.dnormed, n * C, C, buffer + C),
                            read_row(op.residual, n * C, C, buffer + 2 * C), mean_of_row(op, n),
-                           op.rstd.as<float>()[n], read_row(op.weight, 0, C, buffer),
+                           op.rstd.as<float>()[n],
+                           read_norm_weight(op.weight, op.weight_offset, C, buffer),
                            !op.mean.empty(), C);
         if (op.dresidual_in) {
           add_rows(gradient, gradient, read_row(op.dresidual_in, n * C, C, buffer + C), C);

@@ -70,22 +70,23 @@ FewRowsProduct few_rows(const Tensor& out, const Tensor& inp, const Tensor& weig
 }
 
 // cuBLASLt's GELU has the tanh form, and its approximation of tanh is too coarse for fp32 models.
-bool has_gelu_epilogue(const Tensor& out, Gelu gelu) {
-  return gelu == Gelu::kTanh && size_bytes(out.dtype()) == 2 && num_columns(out) % 8 == 0;
+bool has_gelu_epilogue(const Tensor& out, Activation activation) {
+  return activation == Activation::kGeluTanh && size_bytes(out.dtype()) == 2 &&
+         num_columns(out) % 8 == 0;
 }
 
-// The gradient of fc2's input and GELU's derivative by cuBLASLt, with its epilogue or a kernel
-// after it.
-void gelu_backward_input(const Context& context, const LinearGeluBackwardInput& op) {
+// The gradient of fc2's input and the activation's derivative by cuBLASLt, with its epilogue or a
+// kernel after it.
+void activation_backward_input(const Context& context, const LinearActivationBackwardInput& op) {
   const Tensor &dpre = op.dpre, &dout = op.dout, &pre = op.pre;
   const GemmProblem fused = input_gradient_problem(dpre, dout, Epilogue::kDGelu);
   const GemmProblem plain = input_gradient_problem(dpre, dout, Epilogue::kNone);
   const GemmOperands operands{dpre.data(), op.weight.data(), dout.data(), nullptr, pre.data()};
   const auto apply_derivative = [&] {
-    gelu_backward(context.stream, dpre.data(), pre.data(), dpre.dtype(), dpre.num_elements(),
-                  op.gelu);
+    activation_backward(context.stream, dpre.data(), pre.data(), dpre.dtype(), dpre.num_elements(),
+                        op.activation);
   };
-  if (has_gelu_epilogue(dpre, op.gelu) &&
+  if (has_gelu_epilogue(dpre, op.activation) &&
       context.gemm->fused_is_faster(fused, plain, operands, apply_derivative)) {
     context.gemm->run(fused, operands);
     return;
@@ -111,23 +112,24 @@ void run(const Context& context, const LinearBackwardInput& op) {
                     {op.dinp.data(), op.weight.data(), op.dout.data(), nullptr, nullptr});
 }
 
-void run(const Context& context, const LinearGeluForward& op) {
+void run(const Context& context, const LinearActivationForward& op) {
   const Tensor &pre = op.pre, &inp = op.inp;
   require_aligned("linear_gelu_forward", {op.out, pre, inp, op.weight, op.bias});
   if (has_few_rows(num_rows(pre), num_columns(inp))) {
     FewRowsProduct product = few_rows(pre, inp, op.weight, op.bias);
-    product.gelu_out = op.out.data();
-    product.gelu = op.gelu;
+    product.activated_out = op.out.data();
+    product.activation = op.activation;
     return few_rows_product(context.stream, product);
   }
   const auto in_two_steps = [&] {
     run(context, LinearForward{.out = pre, .inp = inp, .weight = op.weight, .bias = op.bias});
-    run(context, GeluForward{.out = op.out, .pre = pre, .gelu = op.gelu});
+    run(context, ActivationForward{.out = op.out, .pre = pre, .activation = op.activation});
   };
   const GemmSizes sizes{num_rows(pre), num_columns(pre), num_columns(inp)};
   // Tiles have 128 rows. Few rows make few tiles, which do not read the weight at memory's rate.
   const bool fills_tiles = sizes.M > 64;
-  if (!op.bias || op.gelu != Gelu::kTanh || !fills_tiles || !has_gelu_gemms(pre.dtype(), sizes))
+  if (!op.bias || op.activation != Activation::kGeluTanh || !fills_tiles ||
+      !has_gelu_gemms(pre.dtype(), sizes))
     return in_two_steps();
   const auto own = [&] {
     gelu_gemm(context.stream,
@@ -143,19 +145,20 @@ void run(const Context& context, const LinearGeluForward& op) {
   context.gemm->own_is_faster(problem, /*sums=*/false, own, in_two_steps) ? own() : in_two_steps();
 }
 
-void run(const Context& context, const LinearGeluBackwardInput& op) {
+void run(const Context& context, const LinearActivationBackwardInput& op) {
   constexpr const char* kName = "linear_gelu_backward_input";
   const Tensor &dpre = op.dpre, &dbias = op.dbias;
   require_aligned(kName, {dpre, dbias, op.dout, op.weight, op.pre});
   const int64_t N = num_rows(dpre), I = num_columns(dpre);
   const auto by_cublaslt = [&] {
-    gelu_backward_input(context, op);
+    activation_backward_input(context, op);
     if (!dbias) return;
     column_sums(context.stream, dbias.as<float>(), dpre.data(), dpre.dtype(), N, I, op.accumulate,
                 context.scratch(kName, scratch_bytes(op, context.num_multiprocessors)));
   };
   const GemmSizes sizes{N, I, num_columns(op.dout)};
-  if (op.gelu != Gelu::kTanh || !has_gelu_gemms(dpre.dtype(), sizes)) return by_cublaslt();
+  if (op.activation != Activation::kGeluTanh || !has_gelu_gemms(dpre.dtype(), sizes))
+    return by_cublaslt();
   const auto own = [&] {
     float* sums = nullptr;
     if (dbias)

@@ -67,13 +67,14 @@ constexpr auto kTensors<LinearBackwardWeight> =
     std::tuple{&LinearBackwardWeight::dweight, &LinearBackwardWeight::dbias,
                &LinearBackwardWeight::dout, &LinearBackwardWeight::inp};
 template <>
-constexpr auto kTensors<LinearGeluForward> =
-    std::tuple{&LinearGeluForward::out, &LinearGeluForward::pre, &LinearGeluForward::inp,
-               &LinearGeluForward::weight, &LinearGeluForward::bias};
+constexpr auto kTensors<LinearActivationForward> = std::tuple{
+    &LinearActivationForward::out, &LinearActivationForward::pre, &LinearActivationForward::inp,
+    &LinearActivationForward::weight, &LinearActivationForward::bias};
 template <>
-constexpr auto kTensors<LinearGeluBackwardInput> = std::tuple{
-    &LinearGeluBackwardInput::dpre, &LinearGeluBackwardInput::dbias, &LinearGeluBackwardInput::dout,
-    &LinearGeluBackwardInput::weight, &LinearGeluBackwardInput::pre};
+constexpr auto kTensors<LinearActivationBackwardInput> =
+    std::tuple{&LinearActivationBackwardInput::dpre, &LinearActivationBackwardInput::dbias,
+               &LinearActivationBackwardInput::dout, &LinearActivationBackwardInput::weight,
+               &LinearActivationBackwardInput::pre};
 template <>
 constexpr auto kTensors<Fp8Product> =
     std::tuple{&Fp8Product::out,       &Fp8Product::a,         &Fp8Product::b,
@@ -118,8 +119,8 @@ class Products {
   const Context& context_;
   Operands operands_;
   std::tuple<std::vector<LinearForward>, std::vector<LinearBackwardInput>,
-             std::vector<LinearBackwardWeight>, std::vector<LinearGeluForward>,
-             std::vector<LinearGeluBackwardInput>, std::vector<Fp8Product>,
+             std::vector<LinearBackwardWeight>, std::vector<LinearActivationForward>,
+             std::vector<LinearActivationBackwardInput>, std::vector<Fp8Product>,
              std::vector<BatchedProduct>>
       known_;
 };

@@ -17,14 +17,15 @@ Operation activation(const char* name, const Tensor& narrow, double bytes) {
 
 }  // namespace
 
-void check(const GeluForward& op) {
-  const Checker checker("gelu_forward");
+void check(const ActivationForward& op) {
+  const Checker checker("activation_forward");
   checker.model_type("out", op.out);
   checker.rank("out", op.out, 2, "(N,F)");
   checker.rows("pre", op.pre, op.out.dtype(), num_rows(op.out), num_columns(op.out));
 }
-Operation operation_of(const GeluForward& op) {
-  return activation("gelu_forward", op.out, bytes_of({op.out, op.pre}));
+Operation operation_of(const ActivationForward& op) {
+  return activation(is_gelu(op.activation) ? "gelu_forward" : "relu_forward", op.out,
+                    bytes_of({op.out, op.pre}));
 }
 
 void check(const GluForward& op) {

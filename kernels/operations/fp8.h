@@ -9,7 +9,7 @@
 namespace weft {
 
 // Turns numbers into fp8: value * scale, rounded to the nearest number of the format, where
-//   value = inp,  gelu(pre) without `inp`,  or inp * gelu'(pre) with both.
+//   value = inp,  act(pre) without `inp`,  or inp * act'(pre) with both, of the activation.
 // What is too large becomes the format's largest number. An infinite value becomes NaN, so that it
 // is found in what follows. Products read an operand by rows of the dimension that they sum over,
 // so forward needs other copies than backward. [Micikevicius et al. 2022, arXiv:2209.05433]
@@ -25,7 +25,7 @@ struct Quantize {
   bool derives_scale = false;
   Tensor amax = {};           // (1) fp32, or empty: becomes the maximum of itself and all |value|
   Tensor inp = {}, pre = {};  // (N,C) x
-  Gelu gelu = Gelu::kTanh;
+  Activation activation = Activation::kGeluTanh;
 };
 
 // Transposes what is in fp8.

@@ -72,26 +72,28 @@ Operation operation_of(const LinearBackwardWeight& op) {
                 bytes_of({op.dout, op.inp}) + sum_bytes({op.dweight, op.dbias}, op.accumulate));
 }
 
-void check(const LinearGeluForward& op) {
-  const Checker checker("linear_gelu_forward");
+void check(const LinearActivationForward& op) {
+  const Checker checker("linear_activation_forward");
   check_linear(checker, op.pre, op.inp, op.weight, op.bias);
   checker.rows("out", op.out, op.weight.dtype(), num_rows(op.pre), op.weight.shape(0));
 }
-Operation operation_of(const LinearGeluForward& op) {
-  return linear("linear_gelu_forward", num_rows(op.inp), op.weight, op.weight.dtype(),
+Operation operation_of(const LinearActivationForward& op) {
+  return linear(is_gelu(op.activation) ? "linear_gelu_forward" : "linear_relu_forward",
+                num_rows(op.inp), op.weight, op.weight.dtype(),
                 bytes_of({op.out, op.pre, op.inp, op.weight, op.bias}));
 }
 
-void check(const LinearGeluBackwardInput& op) {
-  const Checker checker("linear_gelu_backward_input");
+void check(const LinearActivationBackwardInput& op) {
+  const Checker checker("linear_activation_backward_input");
   check_input_gradient(checker, "dpre", op.dpre, op.dout, op.weight);
   const int64_t I = op.weight.shape(1);
   checker.rows("pre", op.pre, op.weight.dtype(), num_rows(op.dpre), I);
   if (op.dbias) checker.tensor("dbias", op.dbias, DType::kFloat32, {I});
 }
-Operation operation_of(const LinearGeluBackwardInput& op) {
+Operation operation_of(const LinearActivationBackwardInput& op) {
   return linear(
-      "linear_gelu_backward_input", num_rows(op.dout), op.weight, op.weight.dtype(),
+      is_gelu(op.activation) ? "linear_gelu_backward_input" : "linear_relu_backward_input",
+      num_rows(op.dout), op.weight, op.weight.dtype(),
       bytes_of({op.dpre, op.dout, op.weight, op.pre}) + sum_bytes({op.dbias}, op.accumulate));
 }
 

@@ -35,33 +35,34 @@ struct LinearBackwardWeight {
   bool operator==(const LinearBackwardWeight&) const = default;
 };
 
-// pre = inp * weight^T + bias, and out = gelu(pre) with the bits of GeluForward: fc1 and its
-// activation.
-struct LinearGeluForward {
+// pre = inp * weight^T + bias, and out = activation(pre) with the bits of ActivationForward: fc1
+// and its activation.
+struct LinearActivationForward {
   Tensor out = {}, pre = {};  // (N,O) x, written
   Tensor inp = {};            // (N,I) x
   Tensor weight = {};         // (O,I) x
   Tensor bias = {};           // (O) x, or empty
-  Gelu gelu = Gelu::kTanh;
-  bool operator==(const LinearGeluForward&) const = default;
+  Activation activation = Activation::kGeluTanh;
+  bool operator==(const LinearActivationForward&) const = default;
 };
 
-// dpre = (dout * weight) * gelu'(pre): the backward of fc2 into fc1's output. dbias += column sums
-// of dpre, before or after its rounding.
-struct LinearGeluBackwardInput {
+// dpre = (dout * weight) * activation'(pre): the backward of fc2 into fc1's output. dbias += column
+// sums of dpre, before or after its rounding.
+struct LinearActivationBackwardInput {
   Tensor dpre = {};    // (N,I) x, written
   Tensor dbias = {};   // (I) fp32, or empty
   Tensor dout = {};    // (N,O) x
   Tensor weight = {};  // (O,I) x
   Tensor pre = {};     // (N,I) x
-  Gelu gelu = Gelu::kTanh;
+  Activation activation = Activation::kGeluTanh;
   bool accumulate = true;  // adds to dbias
-  bool operator==(const LinearGeluBackwardInput&) const = default;
+  bool operator==(const LinearActivationBackwardInput&) const = default;
 };
 
 #define WEFT_LINEAR_OPERATIONS(X) \
   X(LinearForward)                \
-  X(LinearBackwardInput) X(LinearBackwardWeight) X(LinearGeluForward) X(LinearGeluBackwardInput)
+  X(LinearBackwardInput)          \
+  X(LinearBackwardWeight) X(LinearActivationForward) X(LinearActivationBackwardInput)
 WEFT_LINEAR_OPERATIONS(WEFT_DECLARE_OPERATION)
 
 }  // namespace weft

@@ -25,7 +25,36 @@ struct Rotary {
   bool interleaved = false, inverse = false;
 };
 
-#define WEFT_QKV_OPERATIONS(X) X(Rotary)
+// The weights of a norm of queries and of one of keys, or their gradients. An RMSNorm has no
+// biases.
+struct QkNormWeights {
+  Tensor q = {}, k = {};            // (D)
+  Tensor q_bias = {}, k_bias = {};  // (D), or empty
+};
+
+// LayerNorm or RMSNorm of each query and key over its D elements, in place, as
+// ResidualNormForward's. [Henry et al. 2020, arXiv:2010.04245; Dehghani et al. 2023,
+// arXiv:2302.05442]
+struct QkNormForward {
+  Tensor qkv = {};             // (B,T,G,R+2,D) x
+  Tensor kept = {};            // (B,T,G,R+1,D) x, written: queries and keys as they were; or empty
+  QkNormWeights weights = {};  // x
+  float weight_offset = 0.0F;  // is added to q and k
+  float epsilon = 1e-5F;
+};
+
+// The backward of QkNormForward: turns the gradients of its outputs into those of its inputs.
+struct QkNormBackward {
+  Tensor dqkv = {};              // (B,T,G,R+2,D) x
+  Tensor kept = {};              // forward's
+  QkNormWeights gradients = {};  // fp32
+  QkNormWeights weights = {};    // forward's
+  float weight_offset = 0.0F;    // forward's
+  float epsilon = 1e-5F;         // forward's
+  bool accumulate = true;        // adds to `gradients`
+};
+
+#define WEFT_QKV_OPERATIONS(X) X(Rotary) X(QkNormForward) X(QkNormBackward)
 WEFT_QKV_OPERATIONS(WEFT_DECLARE_OPERATION)
 
 }  // namespace weft

@@ -18,8 +18,9 @@ struct Fp8Output {
 
 // The residual stream's one operation:
 //   residual_out = residual + dropout(branch + branch_bias)
-//   normed       = LayerNorm(residual_out) = (residual_out - mean) * rstd * weight + bias
-// Without `bias` it is RMSNorm, which takes no mean: residual_out * rstd * weight, where rstd is
+//   normed       = LayerNorm(residual_out) = (residual_out - mean) * rstd * w + bias
+// where w = weight + weight_offset (1 where weights are stored less 1).
+// Without `bias` it is RMSNorm, which takes no mean: residual_out * rstd * w, where rstd is
 // 1 / sqrt(mean of the squares + epsilon), and `mean` is empty. [Zhang & Sennrich 2019,
 // arXiv:1910.07467]
 // Without `residual` the sum begins with the branch (the embedding). Without `branch` residual_out
@@ -42,6 +43,7 @@ struct ResidualNormForward {
   // beginning of a document: row n gets the bias of (first_row + n) % bias_period - begin.
   Tensor document_bounds = {};
   Tensor weight = {}, bias = {};  // (C) x
+  float weight_offset = 0.0F;
   float epsilon = 1e-5F;
   Dropout dropout = {};
 };
@@ -63,6 +65,7 @@ struct ResidualNormBackward {
   Tensor residual = {};             // (N,C) r: what was normalised, forward's residual_out
   Tensor mean = {}, rstd = {};      // (N) fp32
   Tensor weight = {};               // (C) x
+  float weight_offset = 0.0F;       // forward's
   int64_t bias_period = 1, first_row = 0;
   Tensor document_bounds = {};  // forward's
   Dropout dropout = {};

@@ -238,12 +238,12 @@ void add_linear(std::vector<Row>& rows, Backend& backend, const Buffers& b, cons
     const Tensor activated = Buffers::view(b.logits, {N, O});
     rows.push_back({name + " forward +bias +gelu", calls, flops,
                     inp_bytes + 2 * out_bytes + weights * x, [=, &backend] {
-                      backend.run(LinearGeluForward{.out = activated,
-                                                    .pre = out,
-                                                    .inp = inp,
-                                                    .weight = weight,
-                                                    .bias = bias,
-                                                    .gelu = Gelu::kTanh});
+                      backend.run(LinearActivationForward{.out = activated,
+                                                          .pre = out,
+                                                          .inp = inp,
+                                                          .weight = weight,
+                                                          .bias = bias,
+                                                          .activation = Activation::kGeluTanh});
                     }});
   } else {
     rows.push_back({name + (has_bias ? " forward +bias" : " forward"), calls, flops,
@@ -257,13 +257,13 @@ void add_linear(std::vector<Row>& rows, Backend& backend, const Buffers& b, cons
     const Tensor sums = Buffers::view(b.dbias, {I});
     rows.push_back({name + " backward input +gelu +bias", calls, flops,
                     2 * inp_bytes + out_bytes + weights * x, [=, &backend] {
-                      backend.run(LinearGeluBackwardInput{.dpre = inp,
-                                                          .dbias = sums,
-                                                          .dout = out,
-                                                          .weight = weight,
-                                                          .pre = kept,
-                                                          .gelu = Gelu::kTanh,
-                                                          .accumulate = true});
+                      backend.run(LinearActivationBackwardInput{.dpre = inp,
+                                                                .dbias = sums,
+                                                                .dout = out,
+                                                                .weight = weight,
+                                                                .pre = kept,
+                                                                .activation = Activation::kGeluTanh,
+                                                                .accumulate = true});
                     }});
   } else {
     rows.push_back({name + " backward input", calls, flops, inp_bytes + out_bytes + weights * x,
@@ -336,7 +336,8 @@ std::vector<Row> rows_of(Backend& backend, const Buffers& b) {
   add_linear(rows, backend, b, "proj", o.C, o.C, /*bias=*/false);
   add_linear(rows, backend, b, "fc1", o.C, b.F);
   rows.push_back({"gelu forward", o.L, 0, 2.0 * static_cast<double>(b.N * b.F) * x, [=, &backend] {
-                    backend.run(GeluForward{.out = b.wide2, .pre = b.wide1, .gelu = Gelu::kTanh});
+                    backend.run(ActivationForward{
+                        .out = b.wide2, .pre = b.wide1, .activation = Activation::kGeluTanh});
                   }});
   add_linear(rows, backend, b, "fc2", b.F, o.C, /*bias=*/false);
   rows.push_back({"attention forward", o.L, att_flops, 4 * act, [=, &backend] {

@@ -1,6 +1,6 @@
 """transformers_text_test.py WEFT_MODEL WORK_DIR [cpu|cuda]
 
-Random models of GPT-2, BLOOM and LLaMA (with grouped queries), saved by transformers: weft-model generate writes the tokens that
+Random models of GPT-2, BLOOM, LLaMA (with grouped queries, and with Llama-3.1's frequencies), Mistral, Qwen2 and Qwen3, saved by transformers: weft-model generate writes the tokens that
 transformers' greedy generation writes, and weft-model evaluate gives the log-likelihoods and accuracies that lm-evaluation-harness
 defines (lm_eval/api/model.py, _encode_pair; lm_eval/utils.py, get_rolling_token_windows), here on transformers' logits, in fp32.
 """
@@ -40,9 +40,14 @@ def models():
     gpt2 = transformers.GPT2Config(n_positions=POSITIONS, n_embd=64, n_layer=3, n_head=4, resid_pdrop=0.0, embd_pdrop=0.0,
                                    attn_pdrop=0.0, **common)
     bloom = transformers.BloomConfig(hidden_size=64, n_layer=3, n_head=4, seq_length=POSITIONS, **common)
-    llama = transformers.LlamaConfig(hidden_size=64, intermediate_size=96, num_hidden_layers=3, num_attention_heads=4,
-                                     num_key_value_heads=2, max_position_embeddings=POSITIONS, tie_word_embeddings=False, **common)
-    for name, config in (("gpt2", gpt2), ("bloom", bloom), ("llama", llama)):
+    common |= dict(hidden_size=64, intermediate_size=96, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
+                   max_position_embeddings=POSITIONS, tie_word_embeddings=False)
+    scaled = dict(rope_theta=10000.0, rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                  original_max_position_embeddings=8192)
+    for name, config in (("gpt2", gpt2), ("bloom", bloom), ("llama", transformers.LlamaConfig(**common)),
+                         ("llama31", transformers.LlamaConfig(**common, rope_parameters=scaled)),
+                         ("mistral", transformers.MistralConfig(**common, sliding_window=None)),
+                         ("qwen2", transformers.Qwen2Config(**common)), ("qwen3", transformers.Qwen3Config(**common))):
         torch.manual_seed(1)
         model = transformers.AutoModelForCausalLM.from_config(config).eval()
         with torch.no_grad():  # large, so that what a model writes depends on all that it has read

@@ -13,12 +13,12 @@ struct Shape {
   int64_t N, C;
 };
 
-enum class Kind { kPlain, kGelu, kGeluGradient };
+enum class Kind { kPlain, kActivation, kActivationGradient, kSquaredRelu };
 // GPUs have another kernel for numbers that are stored by rows alone.
 enum class Layouts { kBoth, kRows, kTransposed };
 
 std::string name_of(const char* operation, DType format, const Shape& s, Kind kind) {
-  const char* kinds[] = {"", "_gelu", "_gelu_gradient"};
+  const char* kinds[] = {"", "_gelu", "_gelu_gradient", "_squared_relu"};
   return std::string(operation) + "_" + type_name(format) + "_N" + std::to_string(s.N) + "_C" +
          std::to_string(s.C) + kinds[static_cast<int>(kind)];
 }
@@ -26,12 +26,18 @@ std::string name_of(const char* operation, DType format, const Shape& s, Kind ki
 Values inputs(const Shape& s) { return random_values(s.N * s.C, 50, DType::kBFloat16, 3.0); }
 Values pres(const Shape& s) { return random_values(s.N * s.C, 51, DType::kBFloat16, 3.0); }
 
+Activation activation_of(Kind kind) {
+  return kind == Kind::kSquaredRelu ? Activation::kSquaredRelu : Activation::kGeluTanh;
+}
+bool is_output(Kind kind) { return kind == Kind::kActivation || kind == Kind::kSquaredRelu; }
+
 // The numbers before they are rounded.
 Values values_of(const Shape& s, Kind kind) {
   if (kind == Kind::kPlain) return inputs(s);
-  if (kind == Kind::kGelu) return reference::gelu(pres(s), Gelu::kTanh);
-  return reference::gradient([](const Values& pre) { return reference::gelu(pre, Gelu::kTanh); },
-                             pres(s), inputs(s));
+  if (is_output(kind)) return reference::activation(pres(s), activation_of(kind));
+  return reference::gradient(
+      [](const Values& pre) { return reference::activation(pre, Activation::kGeluTanh); }, pres(s),
+      inputs(s));
 }
 
 double largest_of(const Values& values) {
@@ -77,8 +83,9 @@ OpCase quantize(DType format, Shape s, Kind kind, Layouts layouts) {
                      .scaling = scaling,
                      .derives_scale = true,
                      .amax = amax,
-                     .inp = kind == Kind::kGelu ? Tensor() : arrays.make(x, {s.N, s.C}, inputs(s)),
-                     .pre = kind == Kind::kPlain ? Tensor() : arrays.make(x, {s.N, s.C}, pres(s))});
+                     .inp = is_output(kind) ? Tensor() : arrays.make(x, {s.N, s.C}, inputs(s)),
+                     .pre = kind == Kind::kPlain ? Tensor() : arrays.make(x, {s.N, s.C}, pres(s)),
+                     .activation = activation_of(kind)});
         const double inverse = arrays.read(scaling)[0];
         Outputs outputs = {arrays.output("value", value), arrays.output("scaling", scaling),
                            arrays.output("amax", amax)};
@@ -325,7 +332,8 @@ void add_fp8_cases(std::vector<OpCase>& cases, Sizes sizes) {
                                         : std::vector<Shape>{{64, 128}, {208, 400}, {1024, 784}};
   for (const Shape& s : shapes) {
     for (const DType format : {e4m3, e5m2}) {
-      for (const Kind kind : {Kind::kPlain, Kind::kGelu, Kind::kGeluGradient}) {
+      for (const Kind kind :
+           {Kind::kPlain, Kind::kActivation, Kind::kActivationGradient, Kind::kSquaredRelu}) {
         for (const Layouts layouts : {Layouts::kBoth, Layouts::kRows, Layouts::kTransposed})
           cases.push_back(quantize(format, s, kind, layouts));
       }

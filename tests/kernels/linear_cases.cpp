@@ -8,6 +8,8 @@ namespace weft::test {
 
 namespace {
 
+constexpr const char* kNames[] = {"_tanh", "_erf", "_relu", "_squared_relu"};
+
 struct Shape {
   int64_t N, I, O;
 };
@@ -56,44 +58,44 @@ OpCase forward(DType x, Shape s, bool with_bias) {
       }};
 }
 
-OpCase linear_gelu_forward(DType x, Shape s, Gelu gelu, bool with_bias) {
+OpCase linear_activation_forward(DType x, Shape s, Activation activation, bool with_bias) {
   const std::string name = shape_name("linear_gelu_forward", x, s) +
-                           (gelu == Gelu::kErf ? "_erf" : "_tanh") + (with_bias ? "_bias" : "");
-  return {
-      name,
-      [=](Backend& backend) -> Outputs {
-        const Inputs in(x, s);
-        Arrays arrays(backend);
-        const Tensor out = arrays.make(x, {s.N, s.O}), pre = arrays.make(x, {s.N, s.O});
-        arrays.run(LinearGeluForward{.out = out,
-                                     .pre = pre,
-                                     .inp = arrays.make(x, {s.N, s.I}, in.inp),
-                                     .weight = arrays.make(x, {s.O, s.I}, in.weight),
-                                     .bias = with_bias ? arrays.make(x, {s.O}, in.bias) : Tensor(),
-                                     .gelu = gelu});
-        return {arrays.output("out", out), arrays.output("pre", pre)};
-      },
-      [=]() -> Outputs {
-        const Inputs in(x, s);
-        const Values bias = with_bias ? in.bias : Values();
-        const Values pre = reference::linear(in.inp, in.weight, bias, s.I, s.O);
-        return {{"out", reference::gelu(pre, gelu)}, {"pre", pre}};
-      }};
+                           kNames[static_cast<int>(activation)] + (with_bias ? "_bias" : "");
+  return {name,
+          [=](Backend& backend) -> Outputs {
+            const Inputs in(x, s);
+            Arrays arrays(backend);
+            const Tensor out = arrays.make(x, {s.N, s.O}), pre = arrays.make(x, {s.N, s.O});
+            arrays.run(LinearActivationForward{
+                .out = out,
+                .pre = pre,
+                .inp = arrays.make(x, {s.N, s.I}, in.inp),
+                .weight = arrays.make(x, {s.O, s.I}, in.weight),
+                .bias = with_bias ? arrays.make(x, {s.O}, in.bias) : Tensor(),
+                .activation = activation});
+            return {arrays.output("out", out), arrays.output("pre", pre)};
+          },
+          [=]() -> Outputs {
+            const Inputs in(x, s);
+            const Values bias = with_bias ? in.bias : Values();
+            const Values pre = reference::linear(in.inp, in.weight, bias, s.I, s.O);
+            return {{"out", reference::activation(pre, activation)}, {"pre", pre}};
+          }};
 }
 
-OpCase gelu_forward(DType x, Shape s, Gelu gelu) {
-  const std::string name =
-      shape_name("gelu_forward", x, s) + (gelu == Gelu::kErf ? "_erf" : "_tanh");
+OpCase activation_forward(DType x, Shape s, Activation activation) {
+  const std::string name = shape_name("gelu_forward", x, s) + kNames[static_cast<int>(activation)];
   return {name,
           [=](Backend& backend) -> Outputs {
             Arrays arrays(backend);
             const Tensor out = arrays.make(x, {s.N, s.I});
-            arrays.run(GeluForward{
-                .out = out, .pre = arrays.make(x, {s.N, s.I}, Inputs(x, s).pre), .gelu = gelu});
+            arrays.run(ActivationForward{.out = out,
+                                         .pre = arrays.make(x, {s.N, s.I}, Inputs(x, s).pre),
+                                         .activation = activation});
             return {arrays.output("out", out)};
           },
           [=]() -> Outputs {
-            return {{"out", reference::gelu(Inputs(x, s).pre, gelu)}};
+            return {{"out", reference::activation(Inputs(x, s).pre, activation)}};
           }};
 }
 
@@ -118,10 +120,10 @@ OpCase backward_input(DType x, Shape s) {
 }
 
 // With large numbers GELU is linear or 0.
-OpCase gelu_backward_input(DType x, Shape s, Gelu gelu, bool with_bias, bool accumulate,
-                           double scale = 1) {
+OpCase activation_backward_input(DType x, Shape s, Activation activation, bool with_bias,
+                                 bool accumulate, double scale = 1) {
   const std::string name = shape_name("linear_gelu_backward_input", x, s) +
-                           (gelu == Gelu::kErf ? "_erf" : "_tanh") + (with_bias ? "_bias" : "") +
+                           kNames[static_cast<int>(activation)] + (with_bias ? "_bias" : "") +
                            (accumulate ? "_accumulate" : "") + (scale > 1 ? "_large" : "");
   return {
       name,
@@ -130,13 +132,14 @@ OpCase gelu_backward_input(DType x, Shape s, Gelu gelu, bool with_bias, bool acc
         Arrays arrays(backend);
         const Tensor dpre = arrays.make(x, {s.N, s.I});
         const Tensor dbias = arrays.make(DType::kFloat32, {s.I}, in.dpre_sums);
-        arrays.run(LinearGeluBackwardInput{.dpre = dpre,
-                                           .dbias = with_bias ? dbias : Tensor(),
-                                           .dout = arrays.make(x, {s.N, s.O}, in.dout),
-                                           .weight = arrays.make(x, {s.O, s.I}, in.weight),
-                                           .pre = arrays.make(x, {s.N, s.I}, scaled(in.pre, scale)),
-                                           .gelu = gelu,
-                                           .accumulate = accumulate});
+        arrays.run(
+            LinearActivationBackwardInput{.dpre = dpre,
+                                          .dbias = with_bias ? dbias : Tensor(),
+                                          .dout = arrays.make(x, {s.N, s.O}, in.dout),
+                                          .weight = arrays.make(x, {s.O, s.I}, in.weight),
+                                          .pre = arrays.make(x, {s.N, s.I}, scaled(in.pre, scale)),
+                                          .activation = activation,
+                                          .accumulate = accumulate});
         Output sums = arrays.output("dbias", dbias);
         if (with_bias) sums.dtype = x;  // They may be those of rounded numbers.
         return {arrays.output("dpre", dpre), sums};
@@ -144,7 +147,7 @@ OpCase gelu_backward_input(DType x, Shape s, Gelu gelu, bool with_bias, bool acc
       [=]() -> Outputs {
         const Inputs in(x, s);
         const auto f = [&](const Values& pre) {
-          return reference::linear(reference::gelu(pre, gelu), in.weight, {}, s.I, s.O);
+          return reference::linear(reference::activation(pre, activation), in.weight, {}, s.I, s.O);
         };
         const Values dpre = reference::gradient(f, scaled(in.pre, scale), in.dout);
         Values dbias = in.dpre_sums;
@@ -264,15 +267,20 @@ void add_linear_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
   for (const Shape& s : shapes) {
     cases.push_back(forward(x, s, true));
     cases.push_back(forward(x, s, false));
-    cases.push_back(gelu_forward(x, s, Gelu::kTanh));
-    cases.push_back(gelu_forward(x, s, Gelu::kErf));
-    for (const bool with_bias : {false, true}) {
-      cases.push_back(linear_gelu_forward(x, s, Gelu::kTanh, with_bias));
-      cases.push_back(gelu_backward_input(x, s, Gelu::kErf, with_bias, true));
-      cases.push_back(gelu_backward_input(x, s, Gelu::kTanh, with_bias, true));
+    cases.push_back(activation_forward(x, s, Activation::kGeluTanh));
+    cases.push_back(activation_forward(x, s, Activation::kGeluErf));
+    for (const Activation activation : {Activation::kRelu, Activation::kSquaredRelu}) {
+      cases.push_back(activation_forward(x, s, activation));
+      cases.push_back(linear_activation_forward(x, s, activation, true));
+      cases.push_back(activation_backward_input(x, s, activation, true, true));
     }
-    cases.push_back(linear_gelu_forward(x, s, Gelu::kErf, true));
-    cases.push_back(gelu_backward_input(x, s, Gelu::kTanh, true, false));
+    for (const bool with_bias : {false, true}) {
+      cases.push_back(linear_activation_forward(x, s, Activation::kGeluTanh, with_bias));
+      cases.push_back(activation_backward_input(x, s, Activation::kGeluErf, with_bias, true));
+      cases.push_back(activation_backward_input(x, s, Activation::kGeluTanh, with_bias, true));
+    }
+    cases.push_back(linear_activation_forward(x, s, Activation::kGeluErf, true));
+    cases.push_back(activation_backward_input(x, s, Activation::kGeluTanh, true, false));
     cases.push_back(backward_input(x, s));
     cases.push_back(backward_weight(x, s, true, true));
     cases.push_back(backward_weight(x, s, true, false));
@@ -292,21 +300,24 @@ void add_linear_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
     // A Hopper GPU's blocks take four or five tiles each of the first, so that places for announced
     // tiles serve again, and of the others part of one.
     for (const Shape& s : {Shape{20000, 256, 776}, {1, 256, 8}, {130, 512, 40}}) {
-      cases.push_back(linear_gelu_forward(x, s, Gelu::kTanh, true));
-      cases.push_back(gelu_backward_input(x, {s.N, s.O, s.I}, Gelu::kTanh, true, true));
+      cases.push_back(linear_activation_forward(x, s, Activation::kGeluTanh, true));
+      cases.push_back(
+          activation_backward_input(x, {s.N, s.O, s.I}, Activation::kGeluTanh, true, true));
     }
     for (const Shape& s : {Shape{130, 264, 64}, {130, 264, 320}}) {
       if (x != DType::kFloat32)
-        cases.push_back(gelu_backward_input(x, s, Gelu::kTanh, true, true, /*scale=*/512));
+        cases.push_back(
+            activation_backward_input(x, s, Activation::kGeluTanh, true, true, /*scale=*/512));
     }
     // So few rows that reading the weight takes the time.
     for (const Shape& s :
          {Shape{1, 768, 2304}, Shape{2, 2304, 776}, Shape{3, 8, 40}, Shape{4, 96, 1032}}) {
       for (const bool with_bias : {false, true}) {
         cases.push_back(forward(x, s, with_bias));
-        cases.push_back(linear_gelu_forward(x, s, Gelu::kTanh, with_bias));
+        cases.push_back(linear_activation_forward(x, s, Activation::kGeluTanh, with_bias));
       }
-      cases.push_back(linear_gelu_forward(x, s, Gelu::kErf, true));
+      cases.push_back(linear_activation_forward(x, s, Activation::kGeluErf, true));
+      cases.push_back(linear_activation_forward(x, s, Activation::kSquaredRelu, true));
     }
     // The columns of heads that are no multiples of 8: of queries, keys and values, and of
     // attention's output.
@@ -321,7 +332,7 @@ void add_linear_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
     return;
   }
   cases.push_back(glu_forward(x, {2, 1, 600}, Glu::kSwiglu));  // wider than a task's piece
-  cases.push_back(gelu_forward(x, {2, 600, 1}, Gelu::kTanh));
+  cases.push_back(activation_forward(x, {2, 600, 1}, Activation::kGeluTanh));
   // These are deeper and wider than one panel and one tile of the CPU's products.
   cases.push_back(forward(x, {70, 1100, 530}, true));
 }

@@ -1,5 +1,7 @@
-// Rotary positions: B samples of T tokens, G groups of R queries.
+// Rotary positions and norms of queries and keys: B samples of T tokens, G groups of R queries.
+#include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "tests/kernels/op_case.h"
 #include "tests/kernels/reference.h"
@@ -101,6 +103,162 @@ OpCase rotate(DType x, Shape s, Rotation r) {
           }};
 }
 
+struct NormParts {
+  bool rms = false, accumulate = true, keeps = true;
+  float weight_offset = 0;
+};
+
+constexpr float kEpsilon = 1e-3F;
+
+struct NormInputs {
+  Values qkv, dqkv, weights[4], gradients[4];  // q, k, q_bias, k_bias
+  NormInputs(DType x, const Shape& s)
+      : qkv(random_values(s.grouped(), 1, x, 2.0)), dqkv(random_values(s.grouped(), 2, x)) {
+    for (uint64_t i = 0; i < 4; ++i) {
+      weights[i] = random_values(s.D, 3 + i, x);
+      gradients[i] = random_values(s.D, 7 + i, DType::kFloat32);
+    }
+  }
+};
+
+// Calls body(first element, whether it is a key) for each query and key.
+void for_each_head(const Shape& s, const std::function<void(size_t, bool)>& body) {
+  for (int64_t head = 0; head < s.grouped() / s.D; ++head) {
+    const int64_t part = head % (s.R + 2);
+    if (part <= s.R) body(index(head * s.D), part == s.R);
+  }
+}
+
+Values head_at(const Values& values, size_t first, const Shape& s) {
+  const auto begin = values.begin() + static_cast<int64_t>(first);
+  return {begin, begin + s.D};
+}
+
+Values norm_of(const Values& head, Values weight, const Values& bias, const NormParts& o) {
+  for (double& w : weight) w += o.weight_offset;
+  return o.rms ? reference::rms_norm(head, weight, kEpsilon).normed
+               : reference::layernorm(head, weight, bias, kEpsilon).normed;
+}
+
+std::string norm_name(const char* direction, DType x, const Shape& s, const NormParts& o) {
+  return name_of(direction, x, s) + (o.rms ? "_rms" : "") + (o.accumulate ? "" : "_assign") +
+         (o.keeps ? "" : "_alone") + (o.weight_offset > 0 ? "_offset" : "");
+}
+
+QkNormWeights weights_on(Arrays& arrays, DType dtype, const Values (&values)[4], const Shape& s,
+                         const NormParts& o) {
+  const auto make = [&](size_t i) { return arrays.make(dtype, {s.D}, values[i]); };
+  QkNormWeights weights{.q = make(0), .k = make(1)};
+  if (!o.rms) weights.q_bias = make(2), weights.k_bias = make(3);
+  return weights;
+}
+
+OpCase qk_norm_forward(DType x, Shape s, NormParts o) {
+  return {norm_name("qk_norm_forward", x, s, o),
+          [=](Backend& backend) -> Outputs {
+            const NormInputs in(x, s);
+            Arrays arrays(backend);
+            const Tensor qkv = arrays.make(x, {s.B, s.T, s.G, s.R + 2, s.D}, in.qkv);
+            const Tensor kept = arrays.make(x, {s.B, s.T, s.G, s.R + 1, s.D});
+            arrays.run(QkNormForward{.qkv = qkv,
+                                     .kept = o.keeps ? kept : Tensor(),
+                                     .weights = weights_on(arrays, x, in.weights, s, o),
+                                     .weight_offset = o.weight_offset,
+                                     .epsilon = kEpsilon});
+            return {arrays.output("qkv", qkv), arrays.output("kept", kept)};
+          },
+          [=]() -> Outputs {
+            const NormInputs in(x, s);
+            Values qkv = in.qkv, kept;
+            for_each_head(s, [&](size_t first, bool is_key) {
+              const Values head = head_at(in.qkv, first, s);
+              kept.insert(kept.end(), head.begin(), head.end());
+              const Values normed =
+                  norm_of(head, in.weights[is_key ? 1 : 0], in.weights[is_key ? 3 : 2], o);
+              std::copy(normed.begin(), normed.end(), qkv.begin() + static_cast<int64_t>(first));
+            });
+            if (!o.keeps) kept.assign(kept.size(), 0.0);
+            return {{"qkv", qkv}, {"kept", kept}};
+          }};
+}
+
+OpCase qk_norm_backward(DType x, Shape s, NormParts o) {
+  return {norm_name("qk_norm_backward", x, s, o),
+          [=](Backend& backend) -> Outputs {
+            const NormInputs in(x, s);
+            Values kept_values;
+            for_each_head(s, [&](size_t first, bool) {
+              const Values head = head_at(in.qkv, first, s);
+              kept_values.insert(kept_values.end(), head.begin(), head.end());
+            });
+            Arrays arrays(backend);
+            const Tensor dqkv = arrays.make(x, {s.B, s.T, s.G, s.R + 2, s.D}, in.dqkv);
+            const QkNormWeights gradients = weights_on(arrays, DType::kFloat32, in.gradients, s, o);
+            arrays.run(
+                QkNormBackward{.dqkv = dqkv,
+                               .kept = arrays.make(x, {s.B, s.T, s.G, s.R + 1, s.D}, kept_values),
+                               .gradients = gradients,
+                               .weights = weights_on(arrays, x, in.weights, s, o),
+                               .weight_offset = o.weight_offset,
+                               .epsilon = kEpsilon,
+                               .accumulate = o.accumulate});
+            Outputs outputs{arrays.output("dqkv", dqkv), arrays.output("dq", gradients.q),
+                            arrays.output("dk", gradients.k)};
+            if (!o.rms) {
+              outputs.push_back(arrays.output("dq_bias", gradients.q_bias));
+              outputs.push_back(arrays.output("dk_bias", gradients.k_bias));
+            }
+            return outputs;
+          },
+          [=]() -> Outputs {
+            const NormInputs in(x, s);
+            Values dqkv = in.dqkv, sums[4];
+            for (size_t i = 0; i < 4; ++i)
+              sums[i] = o.accumulate ? in.gradients[i] : Values(index(s.D), 0.0);
+            for_each_head(s, [&](size_t first, bool is_key) {
+              const size_t w = is_key ? 1 : 0, b = is_key ? 3 : 2;
+              const Values head = head_at(in.qkv, first, s), dout = head_at(in.dqkv, first, s);
+              const auto of_inp = [&](const Values& v) {
+                return norm_of(v, in.weights[w], in.weights[b], o);
+              };
+              const auto of_weight = [&](const Values& v) {
+                return norm_of(head, v, in.weights[b], o);
+              };
+              const Values dinp = reference::gradient(of_inp, head, dout);
+              std::copy(dinp.begin(), dinp.end(), dqkv.begin() + static_cast<int64_t>(first));
+              sums[w] =
+                  reference::add(sums[w], reference::gradient(of_weight, in.weights[w], dout));
+              sums[b] = reference::add(sums[b], dout);
+            });
+            Outputs outputs{{"dqkv", dqkv}, {"dq", sums[0]}, {"dk", sums[1]}};
+            if (!o.rms) {
+              outputs.push_back({"dq_bias", sums[2]});
+              outputs.push_back({"dk_bias", sums[3]});
+            }
+            return outputs;
+          }};
+}
+
+void add_norm_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
+  // On CUDA groups of 8, 16 and 32 threads have a head, or a warp reads it number by number; the
+  // last shapes give a thread several heads.
+  const std::vector<Shape> shapes =
+      sizes == Sizes::kSmall
+          ? std::vector<Shape>{{2, 3, 1, 1, 8}, {1, 5, 2, 3, 12}}
+          : std::vector<Shape>{{2, 37, 3, 1, 64},   {1, 130, 2, 4, 128}, {2, 9, 1, 2, 256},
+                               {2, 37, 3, 2, 145},  {1, 13, 2, 4, 20},   {1, 3, 1, 1, 512},
+                               {4, 601, 8, 2, 128}, {2, 1201, 4, 4, 80}};
+  for (const Shape& s : shapes) {
+    for (const bool rms : {false, true}) {
+      cases.push_back(qk_norm_forward(x, s, {.rms = rms}));
+      cases.push_back(qk_norm_backward(x, s, {.rms = rms}));
+    }
+    cases.push_back(qk_norm_forward(x, s, {.rms = true, .keeps = false}));
+    cases.push_back(qk_norm_forward(x, s, {.weight_offset = 1}));
+    cases.push_back(qk_norm_backward(x, s, {.accumulate = false, .weight_offset = 1}));
+  }
+}
+
 }  // namespace
 
 void add_qkv_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
@@ -127,6 +285,7 @@ void add_qkv_cases(std::vector<OpCase>& cases, DType x, Sizes sizes) {
       }
     }
   }
+  add_norm_cases(cases, x, sizes);
 }
 
 }  // namespace weft::test

@@ -74,9 +74,14 @@ Values linear(const Values& inp, const Values& weight, const Values& bias, int64
   return out;
 }
 
-Values gelu(Values x, Gelu kind) {
+Values activation(Values x, Activation kind) {
   for (double& v : x) {
-    const double inner = kind == Gelu::kTanh
+    if (!is_gelu(kind)) {
+      const double positive = std::max(v, 0.0);
+      v = kind == Activation::kRelu ? positive : positive * positive;
+      continue;
+    }
+    const double inner = kind == Activation::kGeluTanh
                              ? std::tanh(std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v))
                              : std::erf(v / std::sqrt(2.0));
     v = 0.5 * v * (1 + inner);
@@ -90,7 +95,7 @@ Values glu(const Values& pre, int64_t F, Glu kind) {
     for (size_t i = row; i < row + index(F); ++i) {
       const double x = pre[i], up = pre[i + index(F)];
       const double value = kind == Glu::kSwiglu  ? x / (1 + std::exp(-x))
-                           : kind == Glu::kGeglu ? gelu({x}, Gelu::kErf)[0]
+                           : kind == Glu::kGeglu ? activation({x}, Activation::kGeluErf)[0]
                            : kind == Glu::kReglu ? std::max(x, 0.0)
                                                  : x;
       out.push_back(value * up);

@@ -17,7 +17,7 @@ Values add(const Values& a, const Values& b);
 
 // out (N,O) = inp (N,I) * weight (O,I)^T + bias (O) or nothing.
 Values linear(const Values& inp, const Values& weight, const Values& bias, int64_t I, int64_t O);
-Values gelu(Values x, Gelu kind);
+Values activation(Values x, Activation kind);
 // Returns (N,F) of pre (N,2F).
 Values glu(const Values& pre, int64_t F, Glu kind);
 

@@ -21,6 +21,7 @@ struct Parts {
   bool accumulate = true;    // backward only
   Documents documents = {};  // with a period, which is then the length of a sample
   bool fp32_stream = false;  // the residual stream is fp32 whatever x is
+  float weight_offset = 0;
   DType stream(DType x) const { return fp32_stream ? DType::kFloat32 : x; }
   int64_t first_row() const { return period > 1 ? 4 : 0; }
   int64_t bias_rows() const { return period > 1 ? period + 3 : 1; }
@@ -32,7 +33,8 @@ std::string name_of(const char* operation, DType x, const Shape& s, const Parts&
          (o.bias ? "_bias" : "") + (o.period > 1 ? "_period" + std::to_string(o.period) : "") +
          o.documents.name() + (o.norm ? o.rms ? "_rms_norm" : "_norm" : "") +
          (o.p > 0 ? "_dropout" : "") + (o.in_place ? "_in_place" : "") +
-         (o.accumulate ? "" : "_assign") + (o.fp32_stream ? "_fp32_stream" : "");
+         (o.accumulate ? "" : "_assign") + (o.fp32_stream ? "_fp32_stream" : "") +
+         (o.weight_offset > 0 ? "_offset" : "");
 }
 
 Dropout dropout_of(float p) {
@@ -55,8 +57,9 @@ struct Inputs {
         dbias(random_values(s.C, 8, DType::kFloat32)),
         dbranch_bias(random_values(o.bias_rows() * s.C, 10, DType::kFloat32)),
         normalised(norm_of(residual, weight, bias, o)) {}
-  static reference::Normalised norm_of(const Values& inp, const Values& weight, const Values& bias,
+  static reference::Normalised norm_of(const Values& inp, Values weight, const Values& bias,
                                        const Parts& o) {
+    for (double& w : weight) w += o.weight_offset;
     return o.rms ? reference::rms_norm(inp, weight, kEpsilon)
                  : reference::layernorm(inp, weight, bias, kEpsilon);
   }
@@ -109,6 +112,7 @@ Outputs run_forward(Backend& backend, DType x, const Shape& s, const Parts& o) {
     args.normed = arrays.make(x, {s.N, s.C});
     args.rstd = arrays.make(DType::kFloat32, {s.N});
     args.weight = arrays.make(x, {s.C}, in.weight);
+    args.weight_offset = o.weight_offset;
     if (!o.rms) {
       args.mean = arrays.make(DType::kFloat32, {s.N});
       args.bias = arrays.make(x, {s.C}, in.bias);
@@ -183,6 +187,7 @@ Outputs run_backward(Backend& backend, DType x, const Shape& s, const Parts& o) 
     args.residual = arrays.make(r, {s.N, s.C}, in.residual);
     args.rstd = arrays.make(DType::kFloat32, {s.N}, in.normalised.rstd);
     args.weight = arrays.make(x, {s.C}, in.weight);
+    args.weight_offset = o.weight_offset;
   }
   arrays.run(args);
   Outputs outputs{arrays.output("dresidual", args.dresidual)};
@@ -307,6 +312,8 @@ void add_cases(std::vector<OpCase>& cases, DType x, Sizes sizes, bool fp32_strea
                Parts{.norm = false, .p = p},                                  //
                Parts{.p = p, .accumulate = false},                            // no bias
                Parts{.p = p, .rms = true},                                    // LLaMA's layers
+               Parts{.bias = true, .p = p, .weight_offset = 1},               // Nemotron's
+               Parts{.p = p, .rms = true, .weight_offset = 1},                //
                Parts{.bias = true, .p = p, .rms = true, .in_place = true, .accumulate = false},
            }) {
         add(forward, s, o);

@@ -66,6 +66,10 @@ void visit_options(C& c, Visitor& v) {
   v("layernorm-epsilon", c.layernorm_epsilon, kCompared, "epsilon of every norm");
   v("embed-layernorm", c.embed_layernorm, kCompared,
     "a LayerNorm of the word embedding, before positions are added, as BLOOM has");
+  v("qk-layernorm", c.qk_layernorm, kCompared,
+    "a norm of each query and key over its head, before positions, as Qwen3 has with RMSNorm");
+  v("apply-layernorm-1p", c.apply_layernorm_1p, kCompared,
+    "the weights of all norms are stored less 1, as in Nemotron");
   v("swiglu", c.swiglu, kCompared, "gated feed-forward layer: silu(gate) * up in place of GELU");
   v("glu-activation", c.glu_activation, kCompared,
     "the same by another activation, and with the default width: swiglu, geglu, reglu or liglu");
@@ -77,12 +81,19 @@ void visit_options(C& c, Visitor& v) {
   v("rotary-percent", c.rotary_percent, kCompared, "share of a head that rotary positions turn");
   v("rotary-interleaved", c.rotary_interleaved, kCompared,
     "rotary positions turn pairs of neighbours, not of the two halves");
+  v("use-rope-scaling", c.use_rope_scaling, kCompared,
+    "Llama-3.1's longer context: low rotary frequencies are divided by --rope-scaling-factor");
+  v("rope-scaling-factor", c.rope_scaling_factor, kCompared,
+    "with --use-rope-scaling: 8 in Llama-3.1, 32 in the small models of Llama-3.2");
   v("group-query-attention", c.group_query_attention, kCompared,
     "heads share keys and values in --num-query-groups groups");
   v("num-query-groups", c.num_query_groups, kCompared,
     "with --group-query-attention: the number of groups");
   v("no-bias-gelu-fusion", c.no_bias_gelu_fusion, kCompared,
     "GELU by erf instead of tanh, as Megatron's unfused path");
+  v("squared-relu", c.squared_relu, kCompared,
+    "the square of max(x, 0) in place of GELU, as in Nemotron");
+  v("relu", c.relu, kCompared, "max(x, 0) in place of GELU, as in OPT");
   v("untie-embeddings-and-output-weights", c.untie_embeddings_and_output_weights, kCompared,
     "the head has weights of its own, not those of the word embedding");
   v("disable-bias-linear", c.disable_bias_linear, kCompared,

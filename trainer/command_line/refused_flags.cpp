@@ -11,7 +11,9 @@ std::span<const KnownFlag> flags_not_supported() {
       "all layers have fp8 products, or none: leave the flag out";
   static constexpr std::string_view kShape =
       "residuals are those before the norm: leave the flag out";
-  static constexpr std::string_view kRotary = "rotary positions are not scaled: leave the flag out";
+  static constexpr std::string_view kRotary =
+      "rotary positions are scaled as Llama-3.1's alone: give --use-rope-scaling and "
+      "--rope-scaling-factor, or leave the flag out";
   static constexpr std::string_view kProfile =
       "give --profile-steps FIRST:LAST, which profiles every rank";
   static constexpr std::string_view kForcedIndex =
@@ -48,7 +50,7 @@ std::span<const KnownFlag> flags_not_supported() {
       {"--onnx-safe", 0, "use --no-bias-gelu-fusion for the erf GELU"},
       {"--no-position-embedding", 0, "give --position-embedding-type none"},
       {"--rotary-seq-len-interpolation-factor", 1, kRotary},
-      {"--use-rope-scaling", 0, kRotary},
+      {"--rotary-scaling-factor", 1, kRotary},
       {"--init-method-xavier-uniform", 0, "use --init-method-std"},
       {"--window-size", -1, "tokens attend to all before them: leave the flag out"},
       {"--embedding-dropout", 1, "the embedding has the dropout of --hidden-dropout"},
@@ -109,10 +111,7 @@ std::string_view missing_subject_of(std::string_view flag) {
       {"--export-", kKd},
       {"--kd-", kKd},
       {"--modelopt-", kKd},
-      {"--qk-layernorm", "norms of queries and keys are"},
-      {"--apply-wd-to-qk-layernorm", "norms of queries and keys are"},
-      {"--apply-layernorm-1p", "norms whose weights are stored less 1 are"},
-      {"--squared-relu", "squared ReLU is"},
+      {"--apply-wd-to-qk-layernorm", "weight decay of norms is"},
       {"--mtp-", "multi-token prediction is"},
       {"--fim-", "fill-in-the-middle data is"},
       {"--fp4-", "fp4 is"},

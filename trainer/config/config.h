@@ -40,13 +40,18 @@ struct Config : SampleArguments {
   std::string normalization = "LayerNorm";  // or RMSNorm
   float layernorm_epsilon = 1e-5F;
   bool embed_layernorm = false;
+  bool qk_layernorm = false;        // norms of queries and keys, of the kind of `normalization`
+  bool apply_layernorm_1p = false;  // norms' weights are stored less 1
   bool swiglu = false;
+  bool squared_relu = false, relu = false;  // in place of GELU
   std::string glu_activation;  // Megatron-DeepSpeed's word: swiglu, geglu, reglu or liglu
   // learned_absolute (absolute), rope (rotary), alibi or none
   std::string position_embedding_type = "learned_absolute";
   bool use_rotary_position_embeddings = false;
   double rotary_base = 10000, rotary_percent = 1;
   bool rotary_interleaved = false;
+  bool use_rope_scaling = false;
+  double rope_scaling_factor = 8;
   bool group_query_attention = false;
   int64_t num_query_groups = 1;
   bool no_bias_gelu_fusion = false;  // Megatron's unfused GELU is by erf, the fused one by tanh
@@ -265,7 +270,11 @@ struct Config : SampleArguments {
   }
   bool uses_rms_norm() const { return normalization == "RMSNorm"; }
   bool has_qkv_bias() const { return add_qkv_bias || !disable_bias_linear; }
-  Gelu gelu() const { return no_bias_gelu_fusion ? Gelu::kErf : Gelu::kTanh; }
+  Activation activation() const {
+    if (relu) return Activation::kRelu;
+    if (squared_relu) return Activation::kSquaredRelu;
+    return no_bias_gelu_fusion ? Activation::kGeluErf : Activation::kGeluTanh;
+  }
   // Returns whether this is a --dry-run that names no dataset.
   bool plans_without_data() const;
   std::string run_folder() const { return run_dir.empty() ? save : run_dir; }

@@ -7,7 +7,8 @@ namespace weft {
 int64_t ModelShape::num_layer_parameters() const {
   const int64_t C = hidden_size, F = ffn_size, A = num_heads * head_size;
   const int64_t biases = (has_qkv_bias ? qkv_size() : 0) + (has_biases ? C + fc1_size() + C : 0);
-  return C * (qkv_size() + A + fc1_size() + F) + biases + 2 * num_norm_parameters();
+  const int64_t qk_norms = has_qk_norm ? 2 * num_norm_parameters(head_size) : 0;
+  return C * (qkv_size() + A + fc1_size() + F) + biases + 2 * num_norm_parameters(C) + qk_norms;
 }
 
 int64_t ModelShape::num_parameters() const {
@@ -16,7 +17,7 @@ int64_t ModelShape::num_parameters() const {
       num_word_tables * padded_vocab_size + (has_position_table ? max_positions : 0);
   const int64_t embedding_norm = has_embedding_norm ? 2 * hidden_size : 0;
   return num_layers * num_layer_parameters() + num_rows * hidden_size + embedding_norm +
-         num_norm_parameters();
+         num_norm_parameters(hidden_size);
 }
 
 // The products are those with the weights of a layer, and the scores and their use (2 T A).
@@ -59,15 +60,18 @@ ModelShape model_shape(const Config& config, int64_t vocab_size) {
   shape.masks_other_documents = config.masks_other_documents();
   shape.fp8 = config.fp8();
   shape.num_query_groups = config.group_query_attention ? config.num_query_groups : 0;
-  shape.gelu = config.gelu();
+  shape.activation = config.activation();
   shape.glu = config.glu();
   shape.has_embedding_norm = config.embed_layernorm;
   shape.has_position_table = config.has_position_table();
   shape.has_alibi = config.has_alibi();
   shape.rotary_size = config.rotary_size();
   shape.rotary_base = config.rotary_base;
+  shape.rope_scaling_factor = config.use_rope_scaling ? config.rope_scaling_factor : 0;
   shape.rotary_interleaved = config.rotary_interleaved;
   shape.uses_rms_norm = config.uses_rms_norm();
+  shape.has_qk_norm = config.qk_layernorm;
+  shape.stores_norms_less_one = config.apply_layernorm_1p;
   shape.unties_head = config.untie_embeddings_and_output_weights;
   shape.has_biases = !config.disable_bias_linear;
   shape.has_qkv_bias = config.has_qkv_bias();

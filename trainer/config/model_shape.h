@@ -24,15 +24,18 @@ struct ModelShape {
   // The batch tells where documents begin and end (data/document_bounds.h).
   bool restarts_positions = false;     // positions count from the beginning of their document
   bool masks_other_documents = false;  // tokens attend to those of their own document only
-  Gelu gelu = Gelu::kTanh;
-  Glu glu = Glu::kNone;             // in place of GELU: fc1 then makes gate and up, 2F numbers
+  Activation activation = Activation::kGeluTanh;  // between fc1 and fc2
+  Glu glu = Glu::kNone;             // in its place: fc1 then makes gate and up, 2F numbers
   bool has_embedding_norm = false;  // a LayerNorm of the word embedding
   bool has_position_table = true;   // learned positions
   bool has_alibi = false;           // scores sink with the distance (ALiBi)
   int64_t rotary_size = 0;          // elements of a head that rotary positions turn; 0: none
   double rotary_base = 10000;
+  double rope_scaling_factor = 0;   // Llama-3.1's, of low frequencies (rotary_frequencies); 0: none
   bool rotary_interleaved = false;  // pairs of neighbours instead of halves
   bool uses_rms_norm = false;       // instead of LayerNorm: no biases of norms, and no means
+  bool has_qk_norm = false;         // such a norm of each query and key, before positions
+  bool stores_norms_less_one = false;  // the weights of all norms, which begin with 0 then
   bool unties_head = false;  // the head has weights of its own, not those of the word embedding
   bool has_biases = true;    // of proj, fc1 and fc2
   bool has_qkv_bias = true;
@@ -49,7 +52,7 @@ struct ModelShape {
   // values. It can where its gradients are those of the product with that bias, unchanged; fp8 sums
   // them where it quantizes them.
   bool attention_sums_qkv_bias() const {
-    return has_qkv_bias && rotary_size == 0 && num_groups() == num_heads && !fp8;
+    return has_qkv_bias && rotary_size == 0 && num_groups() == num_heads && !has_qk_norm && !fp8;
   }
 
   bool needs_document_bounds() const { return restarts_positions || masks_other_documents; }
@@ -58,13 +61,14 @@ struct ModelShape {
   int64_t num_words() const { return train_padded_vocabulary ? padded_vocab_size : vocab_size; }
 
   int64_t num_groups() const { return num_query_groups > 0 ? num_query_groups : num_heads; }
+  float norm_weight_offset() const { return stores_norms_less_one ? 1.0F : 0.0F; }
   // The numbers that the products for queries, keys and values, and fc1, make of a token.
   int64_t qkv_size() const { return (num_heads + 2 * num_groups()) * head_size; }
   int64_t fc1_size() const { return (glu == Glu::kNone ? 1 : 2) * ffn_size; }
 
-  // Returns the number of parameters of a layer, and of a norm.
+  // Returns the number of parameters of a layer, and of a norm over so many numbers.
   int64_t num_layer_parameters() const;
-  int64_t num_norm_parameters() const { return (uses_rms_norm ? 1 : 2) * hidden_size; }
+  int64_t num_norm_parameters(int64_t size) const { return (uses_rms_norm ? 1 : 2) * size; }
   // Returns the number of parameters with the padded vocabulary; a tied head is counted once. For
   // GPT-2 with F = 4C and H*D = C it is L(12C^2 + 13C) + Vp*C + S*C + 2C.
   int64_t num_parameters() const;

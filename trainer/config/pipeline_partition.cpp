@@ -44,7 +44,7 @@ Weights weights_of(std::string_view method, const ModelShape& shape) {
     const double norm = shape.has_embedding_norm ? 2 : 0;
     return {.embedding = words + (positions + norm) * C,
             .layer = static_cast<double>(shape.num_layer_parameters()),
-            .head = words + static_cast<double>(shape.num_norm_parameters())};
+            .head = words + static_cast<double>(shape.num_norm_parameters(shape.hidden_size))};
   }
   if (method == "cost") return {.layer = layer_multiplications(shape), .head = words};
   if (!method.starts_with(kType)) throw_unknown(method);

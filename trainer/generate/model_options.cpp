@@ -11,8 +11,8 @@ namespace weft {
 
 void ModelOptions::declare(OptionSet& options) {
   options.text("--load", load.folder,
-               "checkpoint folder (weft-train's --save), or a Hugging Face folder of GPT-2, LLaMA "
-               "or BLOOM");
+               "checkpoint folder (weft-train's --save), or a Hugging Face folder of GPT-2, BLOOM, "
+               "LLaMA, Mistral, Qwen2 or Qwen3");
   options.integer("--ckpt-step", load.step, "iteration of the checkpoint; default: the latest");
   tokenizer.declare(options);
   options.choice("--device", device, {{"auto", "auto"}, {"cpu", "cpu"}, {"cuda", "cuda"}},

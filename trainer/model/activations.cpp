@@ -89,6 +89,7 @@ void Activations::add_layer(const AddBuffer& add, LayerActivations& a, const std
   add_if((parts & kScales) && linears_.is_fp8(), "fp8 scales", &a.fp8_scaling, f, {4, 4});
   add_if(has_means, "mean1", &a.mean1, f, {R});
   add_if(others, "rstd1", &a.rstd1, f, {R});
+  add_if(others && m.has_qk_norm, "qk", &a.qk, x, {B, T, G, H / G + 1, D});
   add_if(others, "qkv", &a.qkv, x, {B, T, G, H / G + 2, D});
   add_if(others, "att", &a.att, x, {B, T, H, D});
   add_if(others, "lse", &a.lse, f, {B, H, T});

@@ -37,7 +37,8 @@ struct ActivationOptions {
 struct LayerActivations {
   Tensor residual;           // (R,C) r   input of LN1 and of the skip connection
   Tensor ln1, mean1, rstd1;  // (R,C), (R), (R); an RMSNorm has no mean
-  Tensor qkv, att, lse;      // (B,T,G/tp,R+2,D) with G*R == H, (B,T,H/tp,D), (B,H/tp,T)
+  Tensor qk;                 // (B,T,G/tp,R+1,D) with G*R == H: before their norms, if they have any
+  Tensor qkv, att, lse;      // (B,T,G/tp,R+2,D), (B,T,H/tp,D), (B,H/tp,T)
   Tensor dropout_mask;       // (B,H/tp,words) bits, of attention; empty without dropout
   Tensor residual_mid;       // (R,C) r   input of LN2
   Tensor ln2, mean2, rstd2;  // (R,C), (R), (R)

@@ -62,6 +62,7 @@ void Model::backward_embedding(const MicroBatch& batch, bool accumulate) {
                                       .mean = norm.mean,
                                       .rstd = norm.rstd,
                                       .weight = norm.weight,
+                                      .weight_offset = m.norm_weight_offset(),
                                       .accumulate = accumulate});
   }
   // Where the head and the embedding share their weights, the head's gradient came first (and was

@@ -131,7 +131,7 @@ void LinearLayers::forward(const Context& context, Tensor out, const Input& inpu
                           .amax = amax_of(Kind::kInput, context),
                           .inp = input.rows,
                           .pre = input.pre,
-                          .gelu = input.gelu});
+                          .activation = input.activation});
   }
   backend_.run(Fp8Product{.out = out,
                           .a = inp,
@@ -148,7 +148,7 @@ void LinearLayers::transpose_input(const Context& context, Tensor transposed, co
                         .scaling = input_scaling(context),
                         .inp = input.rows,
                         .pre = input.pre,
-                        .gelu = input.gelu});
+                        .activation = input.activation});
 }
 
 void LinearLayers::keep_input(const Context& context, const Input& input) {
@@ -156,12 +156,16 @@ void LinearLayers::keep_input(const Context& context, const Input& input) {
 }
 
 void LinearLayers::gelu_forward(const Context& context, Tensor out, Tensor pre, const Input& input,
-                                Tensor weight, Tensor bias, Gelu gelu) {
+                                Tensor weight, Tensor bias, Activation activation) {
   if (!fp8_)
-    return backend_.run(LinearGeluForward{
-        .out = out, .pre = pre, .inp = input.rows, .weight = weight, .bias = bias, .gelu = gelu});
+    return backend_.run(LinearActivationForward{.out = out,
+                                                .pre = pre,
+                                                .inp = input.rows,
+                                                .weight = weight,
+                                                .bias = bias,
+                                                .activation = activation});
   forward(context, pre, input, weight, bias);
-  if (out) backend_.run(GeluForward{.out = out, .pre = pre, .gelu = gelu});
+  if (out) backend_.run(ActivationForward{.out = out, .pre = pre, .activation = activation});
 }
 
 void LinearLayers::add_error(const Context& context, Tensor out, const Input& input, Tensor weight,
@@ -170,7 +174,7 @@ void LinearLayers::add_error(const Context& context, Tensor out, const Input& in
   Tensor inp = input.rows;
   if (!inp) {
     inp = view(bf16_inp_, DType::kBFloat16, N, weight.shape(1));
-    backend_.run(GeluForward{.out = inp, .pre = input.pre, .gelu = input.gelu});
+    backend_.run(ActivationForward{.out = inp, .pre = input.pre, .activation = input.activation});
   }
   const Tensor reference = view(bf16_out_, DType::kBFloat16, N, num_columns(out));
   backend_.run(LinearForward{.out = reference, .inp = inp, .weight = weight, .bias = bias});
@@ -193,7 +197,7 @@ void LinearLayers::begin_backward(const Context& context, const Gradient& gradie
       .amax = amax_of(Kind::kGradient, context),
       .inp = gradient.dout,
       .pre = gradient.pre,
-      .gelu = gradient.gelu});
+      .activation = gradient.activation});
 }
 
 void LinearLayers::backward_input(const Context& context, Tensor dinp, Tensor dout, Tensor weight) {
@@ -207,19 +211,19 @@ void LinearLayers::backward_input(const Context& context, Tensor dinp, Tensor do
 }
 
 bool LinearLayers::gelu_backward_input(const Context& context, Tensor dpre, Tensor dbias,
-                                       Tensor dout, Tensor weight, Tensor pre, Gelu gelu,
-                                       bool accumulate) {
+                                       Tensor dout, Tensor weight, Tensor pre,
+                                       Activation activation, bool accumulate) {
   if (fp8_) {
     backward_input(context, dpre, dout, weight);
     return false;
   }
-  backend_.run(LinearGeluBackwardInput{.dpre = dpre,
-                                       .dbias = dbias,
-                                       .dout = dout,
-                                       .weight = weight,
-                                       .pre = pre,
-                                       .gelu = gelu,
-                                       .accumulate = accumulate});
+  backend_.run(LinearActivationBackwardInput{.dpre = dpre,
+                                             .dbias = dbias,
+                                             .dout = dout,
+                                             .weight = weight,
+                                             .pre = pre,
+                                             .activation = activation,
+                                             .accumulate = accumulate});
   return true;
 }
 

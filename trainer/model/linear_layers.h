@@ -70,7 +70,7 @@ class LinearLayers {
   // An input (N,I) x; or in fp8 GELU of `pre`, or fp8_input()'s rows, written.
   struct Input {
     Tensor rows = {}, pre = {}, fp8 = {};
-    Gelu gelu = Gelu::kTanh;
+    Activation activation = Activation::kGeluTanh;
   };
 
   // Plans the copies of the weights and scratch in `plan` where there are options. All references
@@ -99,13 +99,13 @@ class LinearLayers {
   void keep_input(const Context& context, const Input& input);
   // Computes fc1's output, `pre`, and GELU of that, `out`, which in fp8 may be empty.
   void gelu_forward(const Context& context, Tensor out, Tensor pre, const Input& input,
-                    Tensor weight, Tensor bias, Gelu gelu);
+                    Tensor weight, Tensor bias, Activation activation);
 
   // Must precede the two products of a linear layer's backward: quantizes the gradient of its
   // output. With `pre` (of fc1) dout is the gradient of GELU's output. In fp8 this sums up dbias.
   struct Gradient {
     Tensor dout = {}, pre = {};
-    Gelu gelu = Gelu::kTanh;
+    Activation activation = Activation::kGeluTanh;
     Tensor dbias = {};
     bool accumulate = true;
   };
@@ -115,7 +115,7 @@ class LinearLayers {
   // dbias; in fp8 dpre is the gradient of GELU's output, and there are no sums. Returns whether
   // dbias has them.
   bool gelu_backward_input(const Context& context, Tensor dpre, Tensor dbias, Tensor dout,
-                           Tensor weight, Tensor pre, Gelu gelu, bool accumulate);
+                           Tensor weight, Tensor pre, Activation activation, bool accumulate);
   // Reads `kept_input` where there is one, else `input`.
   void backward_weight(const Context& context, Tensor dweight, Tensor dbias, Tensor dout,
                        const Input& input, bool accumulate);

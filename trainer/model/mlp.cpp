@@ -20,7 +20,7 @@ void Mlp::compute_fc1(const Layer& layer, const LinearLayers::Input& input) {
     activate(a);
   } else {
     linears_.gelu_forward(layer.fc1, a.fc1, a.fc1_pre, input, w.fc1_weight, w.fc1_bias,
-                          shape_.model.gelu);
+                          shape_.model.activation);
   }
 }
 
@@ -29,7 +29,8 @@ void Mlp::activate(const LayerActivations& a) {
   if (shape_.has_glu()) {
     backend_.run(GluForward{.out = a.fc1, .pre = a.fc1_pre, .glu = shape_.model.glu});
   } else {
-    backend_.run(GeluForward{.out = a.fc1, .pre = a.fc1_pre, .gelu = shape_.model.gelu});
+    backend_.run(
+        ActivationForward{.out = a.fc1, .pre = a.fc1_pre, .activation = shape_.model.activation});
   }
 }
 
@@ -55,13 +56,13 @@ void Mlp::backward(const Layer& layer, bool accumulate) {
     linears_.backward_input(layer.fc2, a.dglu, dbranch, w.fc2_weight);
     backend_.run(GluBackward{.dpre = a.dfc1_pre, .dout = a.dglu, .pre = a.fc1_pre, .glu = m.glu});
   } else if (linears_.gelu_backward_input(layer.fc2, a.dfc1_pre, dw.fc1_bias, dbranch, w.fc2_weight,
-                                          a.fc1_pre, m.gelu, accumulate)) {
+                                          a.fc1_pre, m.activation, accumulate)) {
     fc1_dbias = Tensor();
   }
   stream_.start_gathering_rows(a.ln2);
   linears_.begin_backward(layer.fc1, {.dout = a.dfc1_pre,
                                       .pre = shape_.has_glu() ? Tensor() : a.fc1_pre,
-                                      .gelu = m.gelu,
+                                      .activation = m.activation,
                                       .dbias = dw.fc1_bias,
                                       .accumulate = accumulate});
   linears_.backward_input(layer.fc1, stream_.partials_of(stream_.dnormed()), a.dfc1_pre,

@@ -1,4 +1,4 @@
-// The feed-forward block of a layer: fc1, GELU or a gated linear unit, and fc2.
+// The feed-forward block of a layer: fc1, its activation or a gated linear unit, and fc2.
 #pragma once
 
 #include "kernels/backend.h"
@@ -27,7 +27,7 @@ class Mlp {
   // Returns the input of fc2.
   LinearLayers::Input activated(const LayerActivations& a) const {
     if (a.fc1) return {.rows = a.fc1};
-    return {.pre = a.fc1_pre, .gelu = shape_.model.gelu};
+    return {.pre = a.fc1_pre, .activation = shape_.model.activation};
   }
 
   Backend& backend_;

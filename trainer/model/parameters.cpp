@@ -86,7 +86,8 @@ void append_layer(std::vector<Parameter>& parameters, const ModelShape& shape,
              std);
   if (shape.has_biases)
     add_vector("mlp.linear_fc1.bias", is_gated ? Sizes{2, F} : Sizes{F}, is_gated ? 1 : 0, 0);
-  add_vector("pre_mlp_layernorm.weight", {C}, -1, 1);
+  const float norm_weight = 1 - shape.norm_weight_offset();
+  add_vector("pre_mlp_layernorm.weight", {C}, -1, norm_weight);
   if (!shape.uses_rms_norm) add_vector("pre_mlp_layernorm.bias", {C}, -1, 0);
   add_matrix("self_attention.linear_proj.weight", {C, A}, 1, branch_std);
   if (shape.has_biases) add_vector("self_attention.linear_proj.bias", {C}, -1, 0);
@@ -94,7 +95,17 @@ void append_layer(std::vector<Parameter>& parameters, const ModelShape& shape,
   parameters.back().fused_rows = {shape.num_heads / shape.num_groups() * shape.head_size,
                                   shape.head_size, shape.head_size};
   if (shape.has_qkv_bias) add_vector("self_attention.linear_qkv.bias", {shape.qkv_size()}, 0, 0);
-  add_vector("input_layernorm.weight", {C}, -1, 1);
+  if (shape.has_qk_norm) {
+    const int64_t D = shape.head_size;
+    for (const std::string norm : {"self_attention.k_layernorm", "self_attention.q_layernorm"}) {
+      add_vector((norm + ".weight").c_str(), {D}, -1, norm_weight);
+      parameters.back().sums_over_heads = true;
+      if (shape.uses_rms_norm) continue;
+      add_vector((norm + ".bias").c_str(), {D}, -1, 0);
+      parameters.back().sums_over_heads = true;
+    }
+  }
+  add_vector("input_layernorm.weight", {C}, -1, norm_weight);
   if (!shape.uses_rms_norm) add_vector("input_layernorm.bias", {C}, -1, 0);
 }
 
@@ -160,6 +171,7 @@ ParameterTable::ParameterTable(const ModelShape& shape, const ParallelLayout& la
                 layout.tp_size);
   const int64_t C = shape.hidden_size;
   const double std = shape.init_method_std;
+  const float norm_weight = 1 - shape.norm_weight_offset();
   const auto word_table = [&](const char* name) {
     Parameter table = without_padding(matrix(name, {shape.padded_vocab_size, C}, 0, std, layout),
                                       shape.num_words());
@@ -169,7 +181,7 @@ ParameterTable::ParameterTable(const ModelShape& shape, const ParallelLayout& la
   std::vector<Parameter> parameters;
   if (has_head()) {
     if (shape.unties_head) parameters.push_back(word_table(kHead));
-    parameters.push_back(vector("decoder.final_layernorm.weight", {C}, -1, 1, layout));
+    parameters.push_back(vector("decoder.final_layernorm.weight", {C}, -1, norm_weight, layout));
     if (!shape.uses_rms_norm)
       parameters.push_back(vector("decoder.final_layernorm.bias", {C}, -1, 0, layout));
   }
@@ -178,7 +190,7 @@ ParameterTable::ParameterTable(const ModelShape& shape, const ParallelLayout& la
       append_layer(parameters, shape, layout, chunk->first_layer + i);
   }
   if (has_embedding() && shape.has_embedding_norm) {
-    parameters.push_back(vector(kEmbeddingNorm + ".weight", {C}, -1, 1, layout));
+    parameters.push_back(vector(kEmbeddingNorm + ".weight", {C}, -1, norm_weight, layout));
     parameters.push_back(vector(kEmbeddingNorm + ".bias", {C}, -1, 0, layout));
   }
   if (has_embedding() && shape.has_position_table) {
@@ -193,7 +205,9 @@ ParameterTable::ParameterTable(const ModelShape& shape, const ParallelLayout& la
 
 void ParameterTable::place(std::vector<Parameter> parameters, int64_t num_owners_of_tied) {
   const auto is_sharded = [](const Parameter& parameter) { return parameter.is_sharded; };
-  std::stable_partition(parameters.begin(), parameters.end(), is_sharded);
+  const auto replicated = std::stable_partition(parameters.begin(), parameters.end(), is_sharded);
+  std::stable_partition(replicated, parameters.end(),
+                        [](const Parameter& parameter) { return !parameter.sums_over_heads; });
   for (Parameter& parameter : parameters) {
     const bool is_tied = num_owners_of_tied > 0 && parameter.name == kWordEmbedding;
     const int64_t unit = is_tied ? num_owners_of_tied * kOptimizerBlock : kOptimizerBlock;
@@ -204,6 +218,7 @@ void ParameterTable::place(std::vector<Parameter> parameters, int64_t num_owners
     num_parameters_ += parameter.num_elements;
     if (parameter.decays) num_decaying_ += parameter.num_elements;
     if (parameter.is_sharded) replicated_begin_ = arena_elements_;
+    if (!parameter.sums_over_heads) sums_over_heads_begin_ = arena_elements_;
   }
   parameters_ = std::move(parameters);
 }
@@ -271,10 +286,17 @@ ModelParameters::ModelParameters(const ParameterTable& table, const Chunk& chunk
   }
   for (int64_t i = 0; i < chunk.num_layers; ++i) {
     const std::string prefix = "decoder.layers." + std::to_string(chunk.first_layer + i) + ".";
+    const auto of_norm = [&](const char* name) {
+      return parameter_if_there(prefix + "self_attention." + name);
+    };
     layers.push_back({.ln1_weight = parameter(prefix + "input_layernorm.weight"),
                       .ln1_bias = parameter_if_there(prefix + "input_layernorm.bias"),
                       .qkv_weight = parameter(prefix + "self_attention.linear_qkv.weight"),
                       .qkv_bias = parameter_if_there(prefix + "self_attention.linear_qkv.bias"),
+                      .qk_norm = {.q = of_norm("q_layernorm.weight"),
+                                  .k = of_norm("k_layernorm.weight"),
+                                  .q_bias = of_norm("q_layernorm.bias"),
+                                  .k_bias = of_norm("k_layernorm.bias")},
                       .proj_weight = parameter(prefix + "self_attention.linear_proj.weight"),
                       .proj_bias = parameter_if_there(prefix + "self_attention.linear_proj.bias"),
                       .ln2_weight = parameter(prefix + "pre_mlp_layernorm.weight"),

@@ -59,6 +59,8 @@ struct Parameter {
   bool is_layer_matrix = false;  // the weight of a product of a layer: what Muon updates
   // The rows of one group of heads in linear_qkv: of its queries, its key and its value.
   std::vector<int64_t> fused_rows = {};
+  // Each tensor-parallel rank holds it whole, and makes its gradient from its own heads only.
+  bool sums_over_heads = false;
   double init_std = 0;  // 0 means the constant init_value
   float init_value = 0;
 };
@@ -79,8 +81,10 @@ class ParameterTable {
   int64_t num_parameters() const { return num_parameters_; }  // on this rank, rows of padding too
   int64_t num_decaying() const { return num_decaying_; }      // those with weight decay
   int64_t arena_elements() const { return arena_elements_; }  // with padding
-  // The first element of the region of replicated parameters, which ends with the arena.
+  // The first element of the region of replicated parameters, which ends with the arena, and in it
+  // of those whose gradients are sums over heads, which come last.
   int64_t replicated_begin() const { return replicated_begin_; }
+  int64_t sums_over_heads_begin() const { return sums_over_heads_begin_; }
   // The word embedding where the first and the last stage of a pipeline both hold it; else empty.
   // It begins and ends with whole blocks of kOptimizerBlock for every data-parallel rank, so that
   // each has the same part of it on both stages.
@@ -96,6 +100,7 @@ class ParameterTable {
   std::vector<Chunk> chunks_;
   std::vector<Parameter> parameters_;
   int64_t num_parameters_ = 0, num_decaying_ = 0, arena_elements_ = 0, replicated_begin_ = 0;
+  int64_t sums_over_heads_begin_ = 0;
   ArenaRange tied_;
 };
 
@@ -104,6 +109,7 @@ class ParameterTable {
 struct LayerParameters {
   Tensor ln1_weight, ln1_bias;    // (C)
   Tensor qkv_weight, qkv_bias;    // ((H+2G)*D/tp, C), ((H+2G)*D/tp)
+  QkNormWeights qk_norm;          // (D); empty where queries and keys have no norm
   Tensor proj_weight, proj_bias;  // (C, H*D/tp), (C)
   Tensor ln2_weight, ln2_bias;    // (C)
   Tensor fc1_weight, fc1_bias;    // (F/tp, C), (F/tp); of a gated linear unit 2F/tp rows

@@ -51,6 +51,7 @@ void ResidualStream::forward(const Branch& branch, const Norm& norm, Tensor out,
                                    .document_bounds = branch.document_bounds,
                                    .weight = norm.weight,
                                    .bias = norm.bias,
+                                   .weight_offset = shape_.model.norm_weight_offset(),
                                    .epsilon = shape_.model.layernorm_epsilon,
                                    .dropout = branch.dropout});
 }
@@ -69,6 +70,7 @@ void ResidualStream::backward(const Branch& branch, const Norm& norm, Tensor dou
                                     .mean = norm.mean,
                                     .rstd = norm.rstd,
                                     .weight = norm.weight,
+                                    .weight_offset = shape_.model.norm_weight_offset(),
                                     .bias_period = branch.bias_period,
                                     .first_row = branch.first_row,
                                     .document_bounds = branch.document_bounds,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <numbers>
 
 namespace weft {
 
@@ -16,6 +17,25 @@ std::vector<float> alibi_slopes(int64_t num_heads) {
     slopes.push_back(static_cast<float>(std::exp2(exponent)));
   }
   return slopes;
+}
+
+// They are rounded to fp32, as those that Megatron and Hugging Face multiply positions by.
+std::vector<float> rotary_frequencies(const ModelShape& shape) {
+  // The numbers of all models of Llama 3.1 to 3.3, which Megatron has no options for.
+  constexpr double kOriginalPositions = 8192, kLowFactor = 1, kHighFactor = 4;
+  const int64_t num_pairs = shape.rotary_size / 2;
+  std::vector<float> frequencies;
+  for (int64_t pair = 0; pair < num_pairs; ++pair) {
+    const double exponent = static_cast<double>(pair) / static_cast<double>(num_pairs);
+    double frequency = std::pow(shape.rotary_base, -exponent);
+    if (shape.rope_scaling_factor > 0) {
+      const double turns = kOriginalPositions * frequency / (2 * std::numbers::pi);
+      const double kept = std::clamp((turns - kLowFactor) / (kHighFactor - kLowFactor), 0.0, 1.0);
+      frequency *= kept + (1 - kept) / shape.rope_scaling_factor;
+    }
+    frequencies.push_back(static_cast<float>(frequency));
+  }
+  return frequencies;
 }
 
 void SelfAttention::for_each_buffer(const AddBuffer& add) {
@@ -40,17 +60,16 @@ void SelfAttention::fill_tables() {
   fill_slopes();
 }
 
-// Frequencies are rounded to fp32, as those that Megatron and Hugging Face multiply positions by;
-// the products and their cosines and sines are fp64 until they are stored.
+// Angles and their cosines and sines are fp64 until they are stored.
 void SelfAttention::fill_angles() {
   if (angles_.empty()) return;
   const int64_t num_positions = angles_.shape(0), num_pairs = angles_.shape(2);
   std::vector<float> values(static_cast<size_t>(angles_.num_elements()));
+  const std::vector<float> frequencies = rotary_frequencies(shape_.model);
   for (int64_t pair = 0; pair < num_pairs; ++pair) {
-    const double exponent = static_cast<double>(pair) / static_cast<double>(num_pairs);
-    const auto frequency = static_cast<float>(std::pow(shape_.model.rotary_base, -exponent));
+    const auto frequency = static_cast<double>(frequencies[static_cast<size_t>(pair)]);
     for (int64_t position = 0; position < num_positions; ++position) {
-      const double angle = static_cast<double>(position) * static_cast<double>(frequency);
+      const double angle = static_cast<double>(position) * frequency;
       const auto at = static_cast<size_t>(position * 2 * num_pairs + pair);
       values[at] = static_cast<float>(std::cos(angle));
       values[at + static_cast<size_t>(num_pairs)] = static_cast<float>(std::sin(angle));
@@ -71,6 +90,7 @@ void SelfAttention::forward(const Layer& layer, const LinearLayers::Input& input
   const LayerParameters& w = layer.weights;
   const ModelShape& m = shape_.model;
   linears_.forward(layer.qkv, as_rows(a.qkv, shape_.qkv_size()), input, w.qkv_weight, w.qkv_bias);
+  normalise(layer);
   rotate(a.qkv, layer.batch, /*inverse=*/false);
   Dropout dropout;
   if (layer.is_training) {
@@ -134,6 +154,7 @@ void SelfAttention::backward(const Layer& layer, bool accumulate) {
                                  .dqkv_bias = attention_sums ? dw.qkv_bias : Tensor(),
                                  .accumulate = accumulate});
   rotate(a.dqkv, layer.batch, /*inverse=*/true);
+  normalise_backward(layer, accumulate);
 
   const Tensor dqkv = as_rows(a.dqkv, shape_.qkv_size());
   linears_.begin_backward(layer.qkv,
@@ -143,6 +164,28 @@ void SelfAttention::backward(const Layer& layer, bool accumulate) {
   linears_.backward_weight(layer.qkv, dw.qkv_weight, attention_sums ? Tensor() : dw.qkv_bias, dqkv,
                            {.rows = stream_.gathered_rows(a.ln1)}, accumulate);
   stream_.wait_for_sums();
+}
+
+void SelfAttention::normalise(const Layer& layer) {
+  const ModelShape& m = shape_.model;
+  if (!m.has_qk_norm) return;
+  backend_.run(QkNormForward{.qkv = layer.activations.qkv,
+                             .kept = layer.is_training ? layer.activations.qk : Tensor(),
+                             .weights = layer.weights.qk_norm,
+                             .weight_offset = m.norm_weight_offset(),
+                             .epsilon = m.layernorm_epsilon});
+}
+
+void SelfAttention::normalise_backward(const Layer& layer, bool accumulate) {
+  const ModelShape& m = shape_.model;
+  if (!m.has_qk_norm) return;
+  backend_.run(QkNormBackward{.dqkv = layer.activations.dqkv,
+                              .kept = layer.activations.qk,
+                              .gradients = layer.gradients.qk_norm,
+                              .weights = layer.weights.qk_norm,
+                              .weight_offset = m.norm_weight_offset(),
+                              .epsilon = m.layernorm_epsilon,
+                              .accumulate = accumulate});
 }
 
 void SelfAttention::rotate(Tensor qkv, const MicroBatch& batch, bool inverse) {

@@ -18,6 +18,13 @@ namespace weft {
 // transformers, modeling_bloom.py build_alibi_tensor]
 std::vector<float> alibi_slopes(int64_t num_heads);
 
+// Returns the frequencies of rotary positions, one for each pair of elements: those by which
+// positions are multiplied. With a scaling factor those whose wavelength is above 8,192 positions
+// are divided by it, those with one below 2,048 stay, and what is between is blended, as in
+// Llama-3.1. [transformers, modeling_rope_utils.py _compute_llama3_parameters; Megatron-LM
+// megatron/core/models/common/embeddings/rotary_pos_embedding.py _apply_scaling]
+std::vector<float> rotary_frequencies(const ModelShape& shape);
+
 class SelfAttention {
  public:
   // All references must outlive this.
@@ -44,6 +51,9 @@ class SelfAttention {
   void backward(const Layer& layer, bool accumulate);
 
  private:
+  // Normalises queries and keys, if the model does.
+  void normalise(const Layer& layer);
+  void normalise_backward(const Layer& layer, bool accumulate);
   // Turns queries and keys by their positions, or back.
   void rotate(Tensor qkv, const MicroBatch& batch, bool inverse);
   float scale() const;

@@ -72,10 +72,19 @@ struct HfConfig {
 
 constexpr const char* kRotaryBase = "rope_theta";
 
+// Llama-3.1's scaling of rotary frequencies (rotary_frequencies). All of its models have these
+// numbers.
+constexpr const char* kLlama3 = "llama3";
+constexpr const char* kScalingFactor = "factor";
+constexpr std::pair<const char*, double> kLlama3Numbers[] = {
+    {"low_freq_factor", 1.0},
+    {"high_freq_factor", 4.0},
+    {"original_max_position_embeddings", 8192.0}};
+
 void refuse_part_of_heads(const HfConfig& config) {
   constexpr const char* kName = "partial_rotary_factor";
   if (config.has(kName) && config.json.at(kName) != 1.0)
-    config.fail(std::string(kName) + " is not 1: LLaMA's whole heads have rotary positions");
+    config.fail(std::string(kName) + " is not 1: whole heads have rotary positions");
 }
 
 std::optional<double> find_rotary_base(const HfConfig& fields) {
@@ -91,10 +100,33 @@ std::string text_of(const Json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-// Reads the frequencies of rotary positions, unscaled. Newer versions of transformers write them as
-// an object. What is not understood in it is refused: it may mean other frequencies, and a model
+// Returns the factor of Llama-3.1's scaling, whose other numbers are checked.
+double llama3_factor(const HfConfig& fields, const std::string& name) {
+  const auto number = [&](const char* key) {
+    if (!fields.has(key) || !fields.json.at(key).is_number())
+      fields.fail(name + " of type llama3 has no number " + key);
+    return fields.json.at(key).get<double>();
+  };
+  for (const auto& [key, value] : kLlama3Numbers) {
+    if (number(key) != value)
+      fields.fail(name + " has " + key + " " + fields.json.at(key).dump() + ", only " +
+                  Json(value).dump() + " is built");
+  }
+  const double factor = number(kScalingFactor);
+  if (!(factor >= 1)) fields.fail(name + " has a factor below 1");
+  return factor;
+}
+
+bool is_llama3_field(const std::string& key) {
+  return key == kScalingFactor ||
+         std::any_of(std::begin(kLlama3Numbers), std::end(kLlama3Numbers),
+                     [&](const auto& number) { return key == number.first; });
+}
+
+// Reads the frequencies of rotary positions into `shape`. Newer versions of transformers write them
+// as an object. What is not understood in it is refused: it may mean other frequencies, and a model
 // that reads them wrongly still speaks.
-double rotary_base_of(const HfConfig& config) {
+void read_rotary_positions(const HfConfig& config, ModelShape& shape) {
   std::optional<double> base = find_rotary_base(config);
   if (config.json.contains(kRotaryBase) && !base)
     config.fail("rope_theta is null, no number above 1");
@@ -104,20 +136,24 @@ double rotary_base_of(const HfConfig& config) {
     if (!rope.is_object())
       config.fail(std::string(name) + " is " + rope.dump() + ", no object of rotary positions");
     const HfConfig fields{rope, config.path};
+    bool is_llama3 = false;
     for (const char* key : {"rope_type", "type"}) {
-      if (fields.has(key) && rope.at(key) != "default")
+      if (!fields.has(key) || rope.at(key) == "default") continue;
+      is_llama3 = rope.at(key) == kLlama3;
+      if (!is_llama3)
         config.fail(std::string(name) + " of type " + text_of(rope.at(key)) + " is not built");
     }
+    if (is_llama3) shape.rope_scaling_factor = llama3_factor(fields, name);
     for (const auto& [key, value] : rope.items()) {
       const bool is_known = key == "rope_type" || key == "type" || key == kRotaryBase ||
-                            key == "partial_rotary_factor";
+                            key == "partial_rotary_factor" || (is_llama3 && is_llama3_field(key));
       if (!is_known && !value.is_null())
         config.fail(std::string(name) + " has the field " + key + ", which is not understood");
     }
     refuse_part_of_heads(fields);
     if (const std::optional<double> own = find_rotary_base(fields)) base = own;
   }
-  return base.value_or(10000.0);
+  shape.rotary_base = base.value_or(10000.0);
 }
 
 void refuse_other_layers(const HfConfig& config) {
@@ -128,9 +164,57 @@ void refuse_other_layers(const HfConfig& config) {
   }
 }
 
-ModelShape shape_of_llama(const HfConfig& config) {
+// What the defaults of a family of LLaMA's shape are where config.json lacks a field.
+struct LlamaFamily {
+  const char* model_type;
+  bool has_qkv_bias = false, has_qk_norm = false;
+  int64_t num_key_value_heads = 0;  // 0: as many as heads
+  int64_t head_dim = 0;             // 0: hidden_size / num_attention_heads
+  int64_t max_position_embeddings = 2048;
+  int64_t sliding_window = 0;  // 0: none
+};
+// [transformers, models/*/configuration_*.py]
+constexpr LlamaFamily kLlamaFamilies[] = {
+    {.model_type = "llama"},
+    {.model_type = "mistral",
+     .num_key_value_heads = 8,
+     .max_position_embeddings = 4096 * 32,
+     .sliding_window = 4096},
+    {.model_type = "qwen2",
+     .has_qkv_bias = true,
+     .num_key_value_heads = 32,
+     .max_position_embeddings = 32768},
+    {.model_type = "qwen3",
+     .has_qk_norm = true,
+     .num_key_value_heads = 32,
+     .head_dim = 128,
+     .max_position_embeddings = 32768},
+};
+
+const LlamaFamily* find_llama_family(const std::string& type) {
+  const auto* found = std::find_if(std::begin(kLlamaFamilies), std::end(kLlamaFamilies),
+                                   [&](const auto& family) { return type == family.model_type; });
+  return found == std::end(kLlamaFamilies) ? nullptr : found;
+}
+
+// Attention to the last tokens alone is that to all where the window is as long as the positions.
+// Qwen2 and Qwen3 have a window where they say that they use it.
+void refuse_sliding_window(const HfConfig& config, const LlamaFamily& family,
+                           int64_t max_positions) {
+  constexpr const char *kUse = "use_sliding_window", *kWindow = "sliding_window";
+  if (family.sliding_window == 0) return config.refuse_if_true(kUse, "windows are not built");
+  const bool has_none = config.json.contains(kWindow) && config.json.at(kWindow).is_null();
+  if (has_none) return;
+  const int64_t window = config.integer(kWindow, family.sliding_window);
+  if (window < max_positions)
+    config.fail(std::string(kWindow) + " is " + std::to_string(window) + " of " +
+                std::to_string(max_positions) +
+                " positions: attention to the last tokens alone is not built");
+}
+
+ModelShape shape_of_llama(const HfConfig& config, const LlamaFamily& family) {
   for (const char* unsupported : {"attention_bias", "mlp_bias"})
-    config.refuse_if_true(unsupported, "LLaMA's biases are not built");
+    config.refuse_if_true(unsupported, "such biases are not built");
   refuse_part_of_heads(config);
   refuse_other_layers(config);
   const std::string activation = config.text("hidden_act", "silu");
@@ -138,24 +222,32 @@ ModelShape shape_of_llama(const HfConfig& config) {
   ModelShape shape;
   shape.unties_head = !config.flag("tie_word_embeddings", false);
   shape.uses_rms_norm = true;
-  shape.has_biases = shape.has_qkv_bias = shape.has_position_table = false;
+  shape.has_biases = shape.has_position_table = false;
+  shape.has_qkv_bias = family.has_qkv_bias;
+  shape.has_qk_norm = family.has_qk_norm;
   shape.glu = Glu::kSwiglu;
   shape.hidden_size = config.integer("hidden_size");
   shape.num_layers = config.num_layers("num_hidden_layers");
   shape.num_heads = config.integer("num_attention_heads");
-  const int64_t groups = config.integer("num_key_value_heads", shape.num_heads);
+  constexpr const char* kGroups = "num_key_value_heads";
+  const bool has_default =
+      family.num_key_value_heads > 0 && !config.json.contains(kGroups);  // null: as many as heads
+  const int64_t groups =
+      config.integer(kGroups, has_default ? family.num_key_value_heads : shape.num_heads);
   if (shape.num_heads % groups != 0)
     config.fail("num_attention_heads is not a multiple of num_key_value_heads");
   if (groups != shape.num_heads) shape.num_query_groups = groups;
-  if (!config.json.contains("head_dim") && shape.hidden_size % shape.num_heads != 0)
+  const bool has_own_head_size = config.has("head_dim") || family.head_dim > 0;
+  if (!has_own_head_size && shape.hidden_size % shape.num_heads != 0)
     config.fail("hidden_size is not a multiple of num_attention_heads");
-  shape.head_size =
-      config.integer("head_dim", std::max<int64_t>(1, shape.hidden_size / shape.num_heads));
+  const int64_t usual_size = std::max<int64_t>(1, shape.hidden_size / shape.num_heads);
+  shape.head_size = config.integer("head_dim", family.head_dim > 0 ? family.head_dim : usual_size);
   if (shape.head_size % 2 != 0) config.fail("head_dim is odd, and rotary positions turn pairs");
   shape.rotary_size = shape.head_size;
-  shape.rotary_base = rotary_base_of(config);
+  read_rotary_positions(config, shape);
   shape.ffn_size = config.integer("intermediate_size");
-  shape.max_positions = config.integer("max_position_embeddings", 2048);
+  shape.max_positions = config.integer("max_position_embeddings", family.max_position_embeddings);
+  refuse_sliding_window(config, family, shape.max_positions);
   shape.layernorm_epsilon = config.epsilon("rms_norm_eps", 1e-6F);
   return shape;
 }
@@ -209,7 +301,7 @@ ModelShape shape_of_gpt2(const HfConfig& config) {
   shape.layernorm_epsilon = config.epsilon("layer_norm_epsilon", 1e-5F);
   const std::string activation = config.text("activation_function", "gelu_new");
   if (activation == "gelu") {
-    shape.gelu = Gelu::kErf;
+    shape.activation = Activation::kGeluErf;
   } else if (activation != "gelu_new" && activation != "gelu_fast" &&
              activation != "gelu_pytorch_tanh") {
     config.fail("activation_function " + activation + " is not built");
@@ -231,24 +323,34 @@ const char* type_name(DType dtype) {
 
 using Fields = nlohmann::ordered_json;
 
-// rope_theta stands where all versions of transformers find it.
-Fields llama_fields(const ModelShape& shape, const HfTraining& training) {
-  return {{"architectures", {"LlamaForCausalLM"}},
-          {"model_type", "llama"},
-          {"hidden_act", "silu"},
-          {"vocab_size", shape.vocab_size},
-          {"max_position_embeddings", shape.max_positions},
-          {"hidden_size", shape.hidden_size},
-          {"intermediate_size", shape.ffn_size},
-          {"num_hidden_layers", shape.num_layers},
-          {"num_attention_heads", shape.num_heads},
-          {"num_key_value_heads", shape.num_groups()},
-          {"head_dim", shape.head_size},
-          {"rms_norm_eps", as_written(shape.layernorm_epsilon)},
-          {"rope_theta", shape.rotary_base},
-          {"attention_dropout", training.attention_dropout},
-          {"attention_bias", false},
-          {"mlp_bias", false}};
+// rope_theta and rope_scaling stand where all versions of transformers find them.
+Fields llama_fields(const ModelShape& shape, const HfTraining& training, const char* architecture,
+                    const char* model_type) {
+  Fields fields = {{"architectures", {architecture}},
+                   {"model_type", model_type},
+                   {"hidden_act", "silu"},
+                   {"vocab_size", shape.vocab_size},
+                   {"max_position_embeddings", shape.max_positions},
+                   {"hidden_size", shape.hidden_size},
+                   {"intermediate_size", shape.ffn_size},
+                   {"num_hidden_layers", shape.num_layers},
+                   {"num_attention_heads", shape.num_heads},
+                   {"num_key_value_heads", shape.num_groups()},
+                   {"head_dim", shape.head_size},
+                   {"rms_norm_eps", as_written(shape.layernorm_epsilon)},
+                   {"rope_theta", shape.rotary_base},
+                   {"attention_dropout", training.attention_dropout}};
+  const std::string type = model_type;
+  if (type != "qwen2") fields["attention_bias"] = false;
+  if (type == "llama") fields["mlp_bias"] = false;
+  if (type != "llama") fields["use_sliding_window"] = false;
+  if (shape.rope_scaling_factor > 0) {
+    Fields& scaling = fields["rope_scaling"];
+    scaling = {{"rope_type", kLlama3}, {kScalingFactor, shape.rope_scaling_factor}};
+    for (const auto& [key, value] : kLlama3Numbers) scaling[key] = value;
+    scaling["original_max_position_embeddings"] = 8192;  // an integer there
+  }
+  return fields;
 }
 
 Fields bloom_fields(const ModelShape& shape, const HfTraining& training) {
@@ -270,7 +372,7 @@ Fields bloom_fields(const ModelShape& shape, const HfTraining& training) {
 Fields gpt2_fields(const ModelShape& shape, const HfTraining& training) {
   return {{"architectures", {"GPT2LMHeadModel"}},
           {"model_type", "gpt2"},
-          {"activation_function", shape.gelu == Gelu::kTanh ? "gelu_new" : "gelu"},
+          {"activation_function", shape.activation == Activation::kGeluTanh ? "gelu_new" : "gelu"},
           {"vocab_size", shape.vocab_size},
           {"n_positions", shape.max_positions},
           {"n_ctx", shape.max_positions},
@@ -288,7 +390,11 @@ Fields gpt2_fields(const ModelShape& shape, const HfTraining& training) {
 Fields fields_of(const ModelShape& shape, const HfTraining& training) {
   switch (hf_model(shape)) {
     case HfModel::kLlama:
-      return llama_fields(shape, training);
+      return llama_fields(shape, training, "LlamaForCausalLM", "llama");
+    case HfModel::kQwen2:
+      return llama_fields(shape, training, "Qwen2ForCausalLM", "qwen2");
+    case HfModel::kQwen3:
+      return llama_fields(shape, training, "Qwen3ForCausalLM", "qwen3");
     case HfModel::kBloom:
       return bloom_fields(shape, training);
     case HfModel::kGpt2:
@@ -304,11 +410,13 @@ ModelShape shape_from_hf_config(const Json& json, const std::filesystem::path& p
   const HfConfig config{json, path};
   if (!json.is_object()) config.fail("it holds no JSON object");
   const std::string type = config.text("model_type", "not given");
-  if (type != "gpt2" && type != "llama" && type != "bloom")
-    config.fail("model_type is " + type + ", only gpt2, llama and bloom can be imported");
+  const LlamaFamily* llama = find_llama_family(type);
+  if (llama == nullptr && type != "gpt2" && type != "bloom")
+    config.fail("model_type is " + type +
+                ", only gpt2, bloom, llama, mistral, qwen2 and qwen3 can be imported");
   if (config.has("quantization_config"))
     config.fail("quantization_config is given: quantized weights cannot be imported");
-  ModelShape shape = type == "llama"   ? shape_of_llama(config)
+  ModelShape shape = llama != nullptr  ? shape_of_llama(config, *llama)
                      : type == "bloom" ? shape_of_bloom(config)
                                        : shape_of_gpt2(config);
   shape.seq_length = shape.max_positions;

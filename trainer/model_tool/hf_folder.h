@@ -1,12 +1,12 @@
-// Hugging Face folders of GPT-2, LLaMA and BLOOM: config.json, model.safetensors, tokenizer files.
-// [transformers, models/gpt2/modeling_gpt2.py, models/llama/modeling_llama.py,
-// models/bloom/modeling_bloom.py]
+// Hugging Face folders of GPT-2, BLOOM, LLaMA, Mistral, Qwen2 and Qwen3: config.json,
+// model.safetensors, tokenizer files. [transformers, models/gpt2/modeling_gpt2.py and those of the
+// other models]
 //
 // GPT-2's linear layers (Conv1D) store [in, out], and the columns of qkv are all queries, then all
-// keys, then all values. LLaMA's store [out, in], with matrices of their own for queries, keys,
-// values, gate and up. Ours store [out, in] as Megatron does, and the rows of qkv are ordered per
-// head or group [queries, key, value]; BLOOM's, which Megatron trained, do, too. Their embeddings
-// have no padding rows.
+// keys, then all values. LLaMA's and those of its kind store [out, in], with matrices of their own
+// for queries, keys, values, gate and up. Ours store [out, in] as Megatron does, and the rows of
+// qkv are ordered per head or group [queries, key, value]; BLOOM's, which Megatron trained, do,
+// too. Their embeddings have no padding rows.
 #pragma once
 
 #include <cstdint>

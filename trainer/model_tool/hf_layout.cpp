@@ -5,10 +5,28 @@
 
 namespace weft {
 
+namespace {
+
+const char* activation_name(Activation activation) {
+  switch (activation) {
+    case Activation::kGeluTanh:
+      break;
+    case Activation::kGeluErf:
+      return "GELU by erf (--no-bias-gelu-fusion)";
+    case Activation::kRelu:
+      return "--relu";
+    case Activation::kSquaredRelu:
+      return "--squared-relu";
+  }
+  return "GELU";
+}
+
+}  // namespace
+
 HfModel hf_model(const ModelShape& shape) {
   const bool has_blooms_part = shape.has_alibi || shape.has_embedding_norm;
   const bool has_llamas_part = shape.uses_rms_norm || shape.glu != Glu::kNone ||
-                               shape.num_query_groups > 0 ||
+                               shape.num_query_groups > 0 || shape.has_qk_norm ||
                                (!shape.has_position_table && !shape.has_alibi);
   std::string in_the_way;
   const auto check = [&](bool fits, const char* what) {
@@ -19,36 +37,43 @@ HfModel hf_model(const ModelShape& shape) {
     throw std::runtime_error(std::string("Hugging Face's ") + name +
                              " cannot hold this model, which has " + in_the_way);
   };
+  check(!shape.stores_norms_less_one, "--apply-layernorm-1p");
   const bool has_own_head_size = shape.num_heads * shape.head_size != shape.hidden_size;
   if (has_blooms_part) {
     check(shape.has_alibi, "no --position-embedding-type alibi");
     check(shape.has_embedding_norm, "no --embed-layernorm");
     check(!shape.uses_rms_norm, "--normalization RMSNorm");
     check(shape.glu == Glu::kNone, "a gated linear unit");
-    check(shape.gelu == Gelu::kTanh, "GELU by erf (--no-bias-gelu-fusion)");
+    check(shape.activation == Activation::kGeluTanh, activation_name(shape.activation));
     check(shape.num_query_groups == 0, "--group-query-attention");
     check(shape.has_biases, "no biases (--disable-bias-linear)");
+    check(!shape.has_qk_norm, "--qk-layernorm");
     check(!has_own_head_size, "a head size of its own");
     check(shape.ffn_size == 4 * shape.hidden_size,
           "a feed-forward size that is not 4 * hidden size");
     return finish(HfModel::kBloom, "BLOOM");
   }
   if (has_llamas_part) {
-    check(!shape.has_qkv_bias, "biases (no --disable-bias-linear, or --add-qkv-bias)");
+    check(!shape.has_biases, "biases (no --disable-bias-linear)");
+    check(!shape.has_qkv_bias || !shape.has_qk_norm, "both --add-qkv-bias and --qk-layernorm");
     check(shape.uses_rms_norm, "LayerNorms (no --normalization RMSNorm)");
     check(shape.glu == Glu::kSwiglu, "no --swiglu");
     check(shape.rotary_size == shape.head_size && !shape.rotary_interleaved,
           shape.rotary_interleaved ? "--rotary-interleaved"
                                    : "no --position-embedding-type rope of whole heads and halves");
+    if (shape.has_qk_norm) return finish(HfModel::kQwen3, "Qwen3");
+    if (shape.has_qkv_bias && !shape.has_biases) return finish(HfModel::kQwen2, "Qwen2");
     return finish(HfModel::kLlama, "LLaMA");
   }
+  check(is_gelu(shape.activation), activation_name(shape.activation));
   check(shape.has_biases, "no biases (--disable-bias-linear)");
   check(!has_own_head_size, "a head size of its own");
   return finish(HfModel::kGpt2, "GPT-2");
 }
 
 std::string hf_prefix(const ModelShape& shape) {
-  return hf_model(shape) == HfModel::kLlama ? "model." : "transformer.";
+  const HfModel model = hf_model(shape);
+  return model == HfModel::kGpt2 || model == HfModel::kBloom ? "transformer." : "model.";
 }
 
 namespace {
@@ -60,20 +85,36 @@ struct HfFormat {
   std::vector<HfTensor> first, of_layer, last;
 };
 
-HfFormat llama_format() {
-  const char *qkv = "self_attention.linear_qkv.weight", *fc1 = "mlp.linear_fc1.weight";
-  return {"layers.",
-          {{"embed_tokens.weight", "embedding.word_embeddings.weight", HfLayout::kPaddedRows}},
-          {{"input_layernorm.weight", "input_layernorm.weight", HfLayout::kSame},
-           {"mlp.down_proj.weight", "mlp.linear_fc2.weight", HfLayout::kSame},
-           {"mlp.gate_proj.weight", fc1, HfLayout::kGate},
-           {"mlp.up_proj.weight", fc1, HfLayout::kUp},
-           {"post_attention_layernorm.weight", "pre_mlp_layernorm.weight", HfLayout::kSame},
-           {"self_attn.k_proj.weight", qkv, HfLayout::kKeys},
-           {"self_attn.o_proj.weight", "self_attention.linear_proj.weight", HfLayout::kSame},
-           {"self_attn.q_proj.weight", qkv, HfLayout::kQueries},
-           {"self_attn.v_proj.weight", qkv, HfLayout::kValues}},
-          {{"norm.weight", "decoder.final_layernorm.weight", HfLayout::kSame}}};
+// Of LLaMA, and of what adds biases (Qwen2) or norms (Qwen3) of queries and keys to it.
+HfFormat llama_format(HfModel model) {
+  const char* fc1 = "mlp.linear_fc1.weight";
+  HfFormat format{
+      "layers.",
+      {{"embed_tokens.weight", "embedding.word_embeddings.weight", HfLayout::kPaddedRows}},
+      {{"input_layernorm.weight", "input_layernorm.weight", HfLayout::kSame},
+       {"mlp.down_proj.weight", "mlp.linear_fc2.weight", HfLayout::kSame},
+       {"mlp.gate_proj.weight", fc1, HfLayout::kGate},
+       {"mlp.up_proj.weight", fc1, HfLayout::kUp},
+       {"post_attention_layernorm.weight", "pre_mlp_layernorm.weight", HfLayout::kSame}},
+      {{"norm.weight", "decoder.final_layernorm.weight", HfLayout::kSame}}};
+  const auto add = [&](const std::string& their, const std::string& our, HfLayout layout) {
+    format.of_layer.push_back({"self_attn." + their, "self_attention." + our, layout});
+  };
+  const auto add_projection = [&](const std::string& their, HfLayout layout) {
+    if (model == HfModel::kQwen2) add(their + "_proj.bias", "linear_qkv.bias", layout);
+    add(their + "_proj.weight", "linear_qkv.weight", layout);
+  };
+  const auto add_norm = [&](const std::string& their) {
+    if (model == HfModel::kQwen3)
+      add(their + "_norm.weight", their + "_layernorm.weight", HfLayout::kSame);
+  };
+  add_norm("k");
+  add_projection("k", HfLayout::kKeys);
+  add("o_proj.weight", "linear_proj.weight", HfLayout::kSame);
+  add_norm("q");
+  add_projection("q", HfLayout::kQueries);
+  add_projection("v", HfLayout::kValues);
+  return format;
 }
 
 // Adds the weight and the bias of a part of the model.
@@ -122,8 +163,8 @@ HfFormat bloom_format() {
 
 HfFormat format_of(const ModelShape& shape) {
   const HfModel model = hf_model(shape);
-  if (model == HfModel::kLlama) return llama_format();
-  return model == HfModel::kBloom ? bloom_format() : gpt2_format();
+  if (model == HfModel::kGpt2) return gpt2_format();
+  return model == HfModel::kBloom ? bloom_format() : llama_format(model);
 }
 
 }  // namespace
@@ -158,9 +199,9 @@ std::vector<int64_t> hf_shape(const HfTensor& tensor, const Parameter& parameter
   if (is_transposed(tensor)) std::swap(out[0], out[1]);
   if (tensor.layout == HfLayout::kPaddedRows) out[0] = shape.vocab_size;
   const int64_t C = shape.hidden_size, D = shape.head_size;
-  if (tensor.layout == HfLayout::kQueries) out = {shape.num_heads * D, C};
+  if (tensor.layout == HfLayout::kQueries) out[0] = shape.num_heads * D;
   if (tensor.layout == HfLayout::kKeys || tensor.layout == HfLayout::kValues)
-    out = {shape.num_groups() * D, C};
+    out[0] = shape.num_groups() * D;
   if (tensor.layout == HfLayout::kGate || tensor.layout == HfLayout::kUp) out = {shape.ffn_size, C};
   return out;
 }
@@ -174,7 +215,8 @@ int64_t qkv_row(int64_t column, const ModelShape& shape) {
   return (head * 3 + s) * D + d;
 }
 
-// Returns our row of the fused qkv for their row of q_proj, k_proj or v_proj: ours lie group by
+// Returns our row of the fused qkv for their row of q_proj, k_proj or v_proj, or of their biases:
+// ours lie group by
 // group, [queries, key, value].
 int64_t grouped_row(HfLayout layout, int64_t row, const ModelShape& shape) {
   const int64_t D = shape.head_size, queries = shape.num_heads / shape.num_groups();

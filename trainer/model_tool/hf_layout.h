@@ -1,5 +1,5 @@
-// The mapping between the tensors of Hugging Face's GPT-2, LLaMA or BLOOM and our parameters,
-// element by element.
+// The mapping between the tensors of Hugging Face's models (HfModel) and our parameters, element by
+// element.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,8 @@ enum class HfLayout {
   kTransposed,     // Conv1D [in, out] <-> [out, in]
   kQkvTransposed,  // the same; columns (s, head, d) <-> rows (head, s, d), s = query, key, value
   kQkvVector,      // the bias that belongs to kQkvTransposed
-  // LLaMA: rows of a matrix of ours, which several tensors of theirs make up.
+  // LLaMA and its kind: rows of a matrix or vector of ours, which several tensors of theirs make
+  // up.
   kQueries,
   kKeys,
   kValues,
@@ -31,12 +32,14 @@ struct HfTensor {
   HfLayout layout;
 };
 
-enum class HfModel { kGpt2, kLlama, kBloom };
+// Mistral's shape is LLaMA's.
+enum class HfModel { kGpt2, kBloom, kLlama, kQwen2, kQwen3 };
 
 // Returns the model of theirs that has this shape. Throws std::runtime_error, with what is in the
 // way, for a shape that none has.
 HfModel hf_model(const ModelShape& shape);
-// Returns "model." for LLaMA, else "transformer.": before the names of all tensors but the head.
+// Returns "model.", or for GPT-2 and BLOOM "transformer.": before the names of all tensors but the
+// head.
 std::string hf_prefix(const ModelShape& shape);
 
 // Returns all tensors in the order in which transformers writes them.

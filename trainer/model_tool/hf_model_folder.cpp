@@ -158,8 +158,9 @@ RunVocabulary vocabulary_of(const fs::path& folder, const Json& config, int64_t 
     vocabulary.end_of_document_source = source;
   };
   // A number, a list of them, or null; transformers writes no defaults of its classes.
-  const int64_t fallback = config.value("model_type", "") == "gpt2" ? 50256 : 2;
-  Json end = config.value("eos_token_id", Json(static_cast<uint64_t>(fallback)));
+  const std::string type = config.value("model_type", "");
+  const Json fallback = type.starts_with("qwen") ? Json() : Json(type == "gpt2" ? 50256U : 2U);
+  Json end = config.value("eos_token_id", fallback);
   if (end.is_array() && !end.empty()) end = Json(end.front());
   take_end(end, "eos_token_id of " + (folder / "config.json").string());
   if (!fs::exists(folder / "vocab.json") || !fs::exists(folder / "merges.txt")) {

@@ -17,7 +17,8 @@ namespace {
 class ExportCommand final : public Command {
  public:
   ExportCommand()
-      : Command("export", "write a Hugging Face folder of GPT-2, LLaMA or BLOOM from a checkpoint",
+      : Command("export",
+                "write a Hugging Face folder of GPT-2, BLOOM, LLaMA or Qwen from a checkpoint",
                 "weft-model export --load checkpoints --output my-gpt2-hf") {}
 
   void declare(OptionSet& options) override {
@@ -92,8 +93,10 @@ class ExportCommand final : public Command {
 class ImportCommand final : public Command {
  public:
   ImportCommand()
-      : Command("import", "make a checkpoint from a Hugging Face folder of GPT-2, LLaMA or BLOOM",
-                "weft-model import --input gpt2-hf --save start") {}
+      : Command(
+            "import",
+            "make a checkpoint from a Hugging Face folder of GPT-2, BLOOM, LLaMA, Mistral or Qwen",
+            "weft-model import --input gpt2-hf --save start") {}
 
   void declare(OptionSet& options) override {
     options.text("--input", input_, "Hugging Face folder: config.json, model.safetensors");

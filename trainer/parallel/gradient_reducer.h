@@ -9,7 +9,8 @@
 //
 // With sequence parallelism each tensor-parallel rank has summed the gradients of the LayerNorms,
 // biases and positions over its own rows, so that region is first summed over the tensor-parallel
-// ranks, once per step.
+// ranks, once per step. Norms of queries and keys, which lie at its end, are summed so in any case:
+// each rank has made their gradients from its own heads.
 //
 // The first and the last stage of a pipeline both hold the word embedding and have each a part of
 // its gradient. The two parts are summed when each is already the sum over its data-parallel ranks:

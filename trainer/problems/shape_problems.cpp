@@ -13,6 +13,15 @@ void check_llamas_options(const Config& c, ProblemList& p) {
            "--swiglu and --glu-activation {} exclude each other", c.glu_activation);
   p.add_if(!c.glu_activation.empty() && c.glu() == Glu::kNone,
            "--glu-activation {} is none of swiglu, geglu, reglu, liglu", c.glu_activation);
+  const bool is_gated = c.swiglu || !c.glu_activation.empty();
+  for (const auto& [is_given, flag] :
+       {std::pair{c.relu, "--relu"}, {c.squared_relu, "--squared-relu"}}) {
+    p.add_if(is_given && is_gated, "{} and {} exclude each other", flag,
+             c.swiglu ? "--swiglu" : "--glu-activation");
+    p.add_if(is_given && c.no_bias_gelu_fusion, "{} and --no-bias-gelu-fusion exclude each other",
+             flag);
+  }
+  p.add_if(c.relu && c.squared_relu, "--relu and --squared-relu exclude each other");
   p.add_if(c.hidden_size > 0 && c.ffn_size() == 0,
            "--swiglu makes the feed-forward size of --hidden-size {} 0; give --ffn-hidden-size",
            c.hidden_size);
@@ -27,6 +36,12 @@ void check_llamas_options(const Config& c, ProblemList& p) {
       c.use_rotary_position_embeddings && type == "alibi",
       "--use-rotary-position-embeddings and --position-embedding-type alibi exclude each other");
   p.add_if(!(c.rotary_base > 1), "--rotary-base must be above 1 (got {})", c.rotary_base);
+  p.add_if(c.use_rope_scaling && !c.has_rotary_positions(),
+           "--use-rope-scaling needs --position-embedding-type rope");
+  p.add_if(!(c.rope_scaling_factor >= 1), "--rope-scaling-factor must be 1 or more (got {})",
+           c.rope_scaling_factor);
+  p.add_if(c.rope_scaling_factor != 8 && !c.use_rope_scaling,
+           "--rope-scaling-factor {} needs --use-rope-scaling", c.rope_scaling_factor);
   const bool is_share = c.rotary_percent > 0 && c.rotary_percent <= 1;
   p.add_if(!is_share, "--rotary-percent must be in (0, 1] (got {})", c.rotary_percent);
   if (is_share && c.has_rotary_positions() && c.num_attention_heads > 0 && c.head_size() > 0) {

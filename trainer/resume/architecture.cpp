@@ -1,5 +1,6 @@
 #include "trainer/resume/architecture.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <stdexcept>
@@ -12,6 +13,28 @@ namespace {
 const std::string kTrainedPadding = "padded_vocab_size";
 // Absent where positions are learned.
 const std::string kPositions = "position_embedding_type";
+
+// The activation, under the name that it had when all were GELU.
+const std::string kActivation = "gelu";
+
+constexpr std::pair<const char*, Activation> kActivations[] = {
+    {"tanh", Activation::kGeluTanh},
+    {"erf", Activation::kGeluErf},
+    {"relu", Activation::kRelu},
+    {"squared_relu", Activation::kSquaredRelu},
+};
+
+const char* name_of(Activation activation) {
+  return std::ranges::find(kActivations, activation, &std::pair<const char*, Activation>::second)
+      ->first;
+}
+
+Activation activation_of(const std::string& name) {
+  for (const auto& [known, activation] : kActivations) {
+    if (name == known) return activation;
+  }
+  throw std::runtime_error("the checkpoint's activation (gelu) is unknown: " + name);
+}
 
 const char* name_of(Glu glu) {
   switch (glu) {
@@ -73,12 +96,14 @@ std::map<std::string, std::string> architecture_of(const ModelShape& shape) {
       {"max_position_embeddings", std::to_string(shape.max_positions)},
       {"vocab_size", std::to_string(shape.vocab_size)},
       {"layernorm_epsilon", shortest(shape.layernorm_epsilon)},
-      {"gelu", shape.gelu == Gelu::kTanh ? "tanh" : "erf"}};
+      {kActivation, name_of(shape.activation)}};
   // Properties that GPT-2 lacks are named only where a model has them.
   const auto add = [&](const char* name, bool is_there) {
     if (is_there) architecture[name] = "true";
   };
   if (shape.uses_rms_norm) architecture["normalization"] = "RMSNorm";
+  add("qk_layernorm", shape.has_qk_norm);
+  add("apply_layernorm_1p", shape.stores_norms_less_one);
   if (shape.glu != Glu::kNone) architecture["glu_activation"] = name_of(shape.glu);
   if (!shape.has_position_table) {
     architecture[kPositions] = shape.has_alibi ? "alibi" : shape.rotary_size > 0 ? "rope" : "none";
@@ -86,6 +111,8 @@ std::map<std::string, std::string> architecture_of(const ModelShape& shape) {
   if (shape.rotary_size > 0) {
     architecture["rotary_size"] = std::to_string(shape.rotary_size);
     architecture["rotary_base"] = shortest(shape.rotary_base);
+    if (shape.rope_scaling_factor > 0)
+      architecture["rope_scaling_factor"] = shortest(shape.rope_scaling_factor);
   }
   add("rotary_interleaved", shape.rotary_interleaved);
   add("embed_layernorm", shape.has_embedding_norm);
@@ -111,8 +138,10 @@ ModelShape shape_from(const std::map<std::string, std::string>& architecture) {
   shape.vocab_size = number<int64_t>(architecture, "vocab_size");
   shape.train_padded_vocabulary = architecture.contains(kTrainedPadding);
   shape.layernorm_epsilon = number<float>(architecture, "layernorm_epsilon");
-  shape.gelu = field(architecture, "gelu") == "erf" ? Gelu::kErf : Gelu::kTanh;
+  shape.activation = activation_of(field(architecture, kActivation));
   shape.uses_rms_norm = architecture.contains("normalization");
+  shape.has_qk_norm = architecture.contains("qk_layernorm");
+  shape.stores_norms_less_one = architecture.contains("apply_layernorm_1p");
   if (architecture.contains("glu_activation"))
     shape.glu = glu_of(field(architecture, "glu_activation"));
   shape.has_embedding_norm = architecture.contains("embed_layernorm");
@@ -122,6 +151,8 @@ ModelShape shape_from(const std::map<std::string, std::string>& architecture) {
     shape.rotary_size = number<int64_t>(architecture, "rotary_size");
     shape.rotary_base = number<double>(architecture, "rotary_base");
     shape.rotary_interleaved = architecture.contains("rotary_interleaved");
+    if (architecture.contains("rope_scaling_factor"))
+      shape.rope_scaling_factor = number<double>(architecture, "rope_scaling_factor");
   }
   if (architecture.contains("num_query_groups"))
     shape.num_query_groups = number<int64_t>(architecture, "num_query_groups");
@@ -149,8 +180,10 @@ ModelShape shape_from(const std::map<std::string, std::string>& architecture) {
   if (!(shape.layernorm_epsilon > 0))
     throw std::runtime_error("the checkpoint's layernorm_epsilon is not positive");
   if (shape.rotary_size < 0 || shape.rotary_size > shape.head_size || shape.rotary_size % 2 != 0 ||
-      !(shape.rotary_base > 1)) {
-    throw std::runtime_error("the checkpoint's rotary_size or rotary_base is out of range");
+      !(shape.rotary_base > 1) ||
+      !(shape.rope_scaling_factor == 0 || shape.rope_scaling_factor >= 1)) {
+    throw std::runtime_error(
+        "the checkpoint's rotary_size, rotary_base or rope_scaling_factor is out of range");
   }
   if (shape.num_query_groups < 0 || shape.num_heads % shape.num_groups() != 0)
     throw std::runtime_error("the checkpoint's num_query_groups is out of range");

@@ -15,10 +15,13 @@
 namespace weft {
 namespace {
 
-// Sequence parallelism: each tensor-parallel rank sums over its rows what all of them hold whole.
+// Each tensor-parallel rank makes the gradients of norms of queries and keys from its own heads,
+// and with sequence parallelism those of all that ranks hold whole from its own rows.
 ArenaRange partial_gradients(const ParallelLayout& layout, const ParameterTable& table) {
-  if (layout.num_row_shares() == 1) return {};
-  return {table.replicated_begin(), table.arena_elements() - table.replicated_begin()};
+  if (layout.tp_size == 1) return {};
+  const int64_t begin =
+      layout.num_row_shares() > 1 ? table.replicated_begin() : table.sums_over_heads_begin();
+  return {begin, table.arena_elements() - begin};
 }
 
 int64_t num_layers_with_errors(const ModelShape& shape) {

@@ -2,7 +2,7 @@
 // its derivative, and writes the results: three warps, each with two rows at a time.
 #pragma once
 
-#include "kernels/cuda/device/gelu.cuh"
+#include "kernels/cuda/device/activation.cuh"
 #include "kernels/cuda/device/numbers.cuh"
 #include "kernels/cuda/fused_gemm/gemm_memory.cuh"
 #include "kernels/cuda/fused_gemm/gemm_tiles.cuh"
@@ -89,13 +89,13 @@ class Writer {
         float2 x = unpack_pair<Element>(r[c]);
         if constexpr (kBackward) {
           const float2 at = unpack_pair<Element>(p[c]);
-          x.x *= gelu_derivative<Element>(at.x, Gelu::kTanh);
-          x.y *= gelu_derivative<Element>(at.y, Gelu::kTanh);
+          x.x *= activation_derivative<Element>(at.x, Activation::kGeluTanh);
+          x.y *= activation_derivative<Element>(at.y, Activation::kGeluTanh);
           sums_[2 * c] += x.x, sums_[2 * c + 1] += x.y;  // The products of rows outside are 0.
           out[c] = pack<Element>(x.x, x.y);
         } else {
-          out[c] = pack<Element>(gelu_value<Element>(x.x, Gelu::kTanh),
-                                 gelu_value<Element>(x.y, Gelu::kTanh));
+          out[c] = pack<Element>(activation_value<Element>(x.x, Activation::kGeluTanh),
+                                 activation_value<Element>(x.y, Activation::kGeluTanh));
         }
       }
       if constexpr (!kBackward) store_words(pre_ + j * row_bytes_, results[j], j < num_rows_);

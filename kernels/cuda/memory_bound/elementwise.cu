@@ -1,7 +1,7 @@
-// Casts, GELU and its derivative, random numbers.
+// Casts, activations and their derivatives, random numbers.
+#include "kernels/cuda/device/activation.cuh"
 #include "kernels/cuda/device/context.h"
 #include "kernels/cuda/device/device.cuh"
-#include "kernels/cuda/device/gelu.cuh"
 #include "kernels/cuda/memory_bound/kernels.h"
 #include "kernels/operations/activation.h"
 #include "kernels/operations/memory.h"
@@ -34,7 +34,7 @@ __global__ void cast_kernel(Dst* dst, const Src* src, int64_t n) {
 }
 
 template <typename T, bool kBackward>
-__global__ void gelu_kernel(T* out, const T* pre, int64_t n, Gelu gelu) {
+__global__ void activation_kernel(T* out, const T* pre, int64_t n, Activation activation) {
   constexpr int kSize = Vec<T>::kSize;
   const int64_t first = (blockIdx.x * static_cast<int64_t>(kThreads) + threadIdx.x) * kSize;
   if (first >= n) return;
@@ -43,18 +43,19 @@ __global__ void gelu_kernel(T* out, const T* pre, int64_t n, Gelu gelu) {
   if (kBackward) unpack(load_vec(out + first), gradients);
 #pragma unroll
   for (int i = 0; i < kSize; ++i)
-    values[i] = kBackward ? gradients[i] * gelu_derivative<T>(values[i], gelu)
-                          : gelu_value<T>(values[i], gelu);
+    values[i] = kBackward ? gradients[i] * activation_derivative<T>(values[i], activation)
+                          : activation_value<T>(values[i], activation);
   store_vec(out + first, pack<T>(values));
 }
 
 template <bool kBackward>
-void launch_gelu(cudaStream_t stream, void* out, const void* pre, DType x, int64_t n, Gelu gelu) {
+void launch_activation(cudaStream_t stream, void* out, const void* pre, DType x, int64_t n,
+                       Activation activation) {
   dispatch(x, [&](auto type) {
     using T = decltype(type);
     const unsigned blocks = grid_size(ceil_div(n, kThreads * Vec<T>::kSize));
-    gelu_kernel<T, kBackward><<<blocks, kThreads, 0, stream>>>(static_cast<T*>(out),
-                                                               static_cast<const T*>(pre), n, gelu);
+    activation_kernel<T, kBackward><<<blocks, kThreads, 0, stream>>>(
+        static_cast<T*>(out), static_cast<const T*>(pre), n, activation);
   });
   CUDA_CHECK(cudaGetLastError());
 }
@@ -82,9 +83,9 @@ void fill_random(cudaStream_t stream, void* data, DType type, int64_t n) {
   CUDA_CHECK(cudaGetLastError());
 }
 
-void gelu_backward(cudaStream_t stream, void* dpre, const void* pre, DType x, int64_t n,
-                   Gelu gelu) {
-  launch_gelu<true>(stream, dpre, pre, x, n, gelu);
+void activation_backward(cudaStream_t stream, void* dpre, const void* pre, DType x, int64_t n,
+                         Activation activation) {
+  launch_activation<true>(stream, dpre, pre, x, n, activation);
 }
 
 void run(const Context& context, const Zero& op) {
@@ -116,12 +117,12 @@ void run(const Context& context, const Cast& op) {
   CUDA_CHECK(cudaGetLastError());
 }
 
-void run(const Context& context, const GeluForward& op) {
+void run(const Context& context, const ActivationForward& op) {
   constexpr const char* kName = "gelu_forward";
   require_multiple(kName, "the feed-forward size of a rank", num_columns(op.out), 8);
   require_aligned(kName, {op.out, op.pre});
-  launch_gelu<false>(context.stream, op.out.data(), op.pre.data(), op.out.dtype(),
-                     op.out.num_elements(), op.gelu);
+  launch_activation<false>(context.stream, op.out.data(), op.pre.data(), op.out.dtype(),
+                           op.out.num_elements(), op.activation);
 }
 
 }  // namespace weft::cuda

@@ -1,7 +1,7 @@
 // Products of a few rows with a weight, whose time is that of reading the weight: a warp has a row
 // of it, and all rows of the input.
+#include "kernels/cuda/device/activation.cuh"
 #include "kernels/cuda/device/device.cuh"
-#include "kernels/cuda/device/gelu.cuh"
 #include "kernels/cuda/memory_bound/kernels.h"
 
 namespace weft::cuda {
@@ -27,8 +27,8 @@ struct WeightPieces {
 
 template <typename T, int kRows>
 __global__ void __launch_bounds__(32 * kWarps)
-    few_rows_kernel(T* gelu_out, T* out, const T* inp, const T* weight, const T* bias, int64_t O,
-                    int64_t I, Gelu gelu) {
+    few_rows_kernel(T* activated_out, T* out, const T* inp, const T* weight, const T* bias,
+                    int64_t O, int64_t I, Activation activation) {
   constexpr int kSize = Vec<T>::kSize;
   const int64_t o = blockIdx.x * static_cast<int64_t>(kWarps) + threadIdx.x / 32;
   if (o >= O) return;
@@ -61,8 +61,8 @@ __global__ void __launch_bounds__(32 * kWarps)
     if (lane != 0) continue;
     const T value = T(sum + (bias == nullptr ? 0.0F : static_cast<float>(bias[o])));
     out[n * O + o] = value;
-    if (gelu_out != nullptr)
-      gelu_out[n * O + o] = T(gelu_value<T>(static_cast<float>(value), gelu));
+    if (activated_out != nullptr)
+      activated_out[n * O + o] = T(activation_value<T>(static_cast<float>(value), activation));
   }
 }
 
@@ -80,9 +80,9 @@ void few_rows_product(cudaStream_t stream, const FewRowsProduct& op) {
     const auto launch = [&](auto rows) {
       constexpr int kRows = decltype(rows)::value;
       few_rows_kernel<T, kRows><<<blocks, 32 * kWarps, 0, stream>>>(
-          static_cast<T*>(op.gelu_out), static_cast<T*>(op.out), static_cast<const T*>(op.inp),
+          static_cast<T*>(op.activated_out), static_cast<T*>(op.out), static_cast<const T*>(op.inp),
           static_cast<const T*>(op.weight), static_cast<const T*>(op.bias), op.num_outputs,
-          op.num_inputs, op.gelu);
+          op.num_inputs, op.activation);
     };
     if (op.num_rows == 1) return launch(std::integral_constant<int, 1>{});
     if (op.num_rows == 2) return launch(std::integral_constant<int, 2>{});

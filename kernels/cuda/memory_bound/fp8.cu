@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(kThreads)
     QuantizePiece<kKind> piece;
     piece.load(source, at);
     float values[8];
-    piece.values(source.gelu, values);
+    piece.values(source.activation, values);
     largest.add(piece, values);
   }
   raise_amax<kThreads>(amax, largest.bits());
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(kThreads)
     const int64_t at = first + i * kStride;
     if (at >= n) break;
     float values[8];
-    pieces[i].values(source.gelu, values);
+    pieces[i].values(source.activation, values);
     LargestMagnitude<kKind> largest;
     largest.add(pieces[i], values);
     largest_bits = max(largest_bits, largest.bits());
@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(kThreads, 4)
     float values[kRows][kColumns];
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-      pieces[r].values(source.gelu, values[r]);
+      pieces[r].values(source.activation, values[r]);
       largest.add(pieces[r], values[r]);
     }
     if (target.value != nullptr) {
@@ -213,7 +213,7 @@ void run(const Context& context, const Quantize& op) {
   void* const scratch = context.scratch(kName, scratch_bytes(op, context.num_multiprocessors));
   const DType format = (op.rows ? op.rows : op.transposed).dtype();
   auto* partial_sums = reinterpret_cast<float*>(static_cast<char*>(scratch) + kQuantizeAmaxBytes);
-  const QuantizeSource source{op.inp.as<const bf16>(), op.pre.as<const bf16>(), op.gelu};
+  const QuantizeSource source{op.inp.as<const bf16>(), op.pre.as<const bf16>(), op.activation};
   const QuantizeTarget target{.rows = op.rows.as<uint8_t>(),
                               .transposed = op.transposed.as<uint8_t>(),
                               .value = op.value.as<bf16>(),
@@ -223,8 +223,8 @@ void run(const Context& context, const Quantize& op) {
                               .amax = op.amax.as<unsigned>(),
                               .largest = float8_format(format).largest};
   const auto passes = !op.pre   ? launch_passes<Kind::kPlain>
-                      : !op.inp ? launch_passes<Kind::kGelu>
-                                : launch_passes<Kind::kGeluGradient>;
+                      : !op.inp ? launch_passes<Kind::kActivation>
+                                : launch_passes<Kind::kActivationGradient>;
   passes(context.stream, source, target, format, N, C,
          op.derives_scale ? static_cast<unsigned*>(scratch) : nullptr);
   if (op.column_sums)

@@ -5,17 +5,17 @@
 
 #include <cuda_fp8.h>
 
+#include "kernels/cuda/device/activation.cuh"
 #include "kernels/cuda/device/device.cuh"
-#include "kernels/cuda/device/gelu.cuh"
 
 namespace weft::cuda {
 
 // The numbers that are quantized: inp; GELU of pre; or inp times GELU's derivative at pre.
-enum class QuantizeKind { kPlain, kGelu, kGeluGradient };
+enum class QuantizeKind { kPlain, kActivation, kActivationGradient };
 
 struct QuantizeSource {
   const bf16 *inp, *pre;
-  Gelu gelu;
+  Activation activation;
 };
 
 // Pointers that are not there are null.
@@ -52,21 +52,21 @@ struct QuantizePiece {
   Vec<bf16> inp, pre;
 
   __device__ void load(const QuantizeSource& source, int64_t at) {
-    if constexpr (kKind != QuantizeKind::kGelu) inp = load_vec(source.inp + at);
+    if constexpr (kKind != QuantizeKind::kActivation) inp = load_vec(source.inp + at);
     if constexpr (kKind != QuantizeKind::kPlain) pre = load_vec(source.pre + at);
   }
 
-  __device__ void values(Gelu gelu, float (&out)[8]) const {
+  __device__ void values(Activation activation, float (&out)[8]) const {
     float derived[8];
-    if constexpr (kKind != QuantizeKind::kGelu) unpack(inp, out);
+    if constexpr (kKind != QuantizeKind::kActivation) unpack(inp, out);
     if constexpr (kKind == QuantizeKind::kPlain) return;
     unpack(pre, derived);
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      if constexpr (kKind == QuantizeKind::kGelu) {
-        out[i] = gelu_value<bf16>(derived[i], gelu);
+      if constexpr (kKind == QuantizeKind::kActivation) {
+        out[i] = activation_value<bf16>(derived[i], activation);
       } else {
-        out[i] *= gelu_derivative<bf16>(derived[i], gelu);
+        out[i] *= activation_derivative<bf16>(derived[i], activation);
       }
     }
   }

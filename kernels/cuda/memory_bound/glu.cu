@@ -1,8 +1,8 @@
 // Gated linear units. A thread computes 16 bytes of the output and reads those of gate and up,
 // which lie F columns apart in a row of (N,2F).
+#include "kernels/cuda/device/activation.cuh"
 #include "kernels/cuda/device/context.h"
 #include "kernels/cuda/device/device.cuh"
-#include "kernels/cuda/device/gelu.cuh"
 #include "kernels/operations/activation.h"
 
 namespace weft::cuda {
@@ -13,7 +13,7 @@ constexpr int kThreads = 256;
 template <typename T, Glu kGlu>
 __device__ inline float activation(float x) {
   if constexpr (kGlu == Glu::kSwiglu) return times_sigmoid<T>(x, x);
-  if constexpr (kGlu == Glu::kGeglu) return gelu_value<T>(x, Gelu::kErf);
+  if constexpr (kGlu == Glu::kGeglu) return activation_value<T>(x, Activation::kGeluErf);
   if constexpr (kGlu == Glu::kReglu) return fmaxf(x, 0.0F);
   return x;
 }
@@ -24,7 +24,7 @@ __device__ inline float activation_slope(float x) {
     const float sigmoid = times_sigmoid<T>(1.0F, x);
     return sigmoid + x * sigmoid * (1.0F - sigmoid);
   }
-  if constexpr (kGlu == Glu::kGeglu) return gelu_derivative<T>(x, Gelu::kErf);
+  if constexpr (kGlu == Glu::kGeglu) return activation_derivative<T>(x, Activation::kGeluErf);
   if constexpr (kGlu == Glu::kReglu) return x > 0.0F ? 1.0F : 0.0F;
   return 1.0F;
 }

@@ -17,19 +17,20 @@ namespace weft::cuda {
 // --- elementwise.cu ---
 // Fills n elements with numbers in [-1, 1): operands for measurements.
 void fill_random(cudaStream_t stream, void* data, DType type, int64_t n);
-// dpre *= gelu'(pre), in place.
-void gelu_backward(cudaStream_t stream, void* dpre, const void* pre, DType x, int64_t n, Gelu gelu);
+// dpre *= activation'(pre), in place.
+void activation_backward(cudaStream_t stream, void* dpre, const void* pre, DType x, int64_t n,
+                         Activation activation);
 
 // --- few_rows.cu: linear layers of so few rows that reading the weight is all their time ---
 bool has_few_rows(int64_t num_rows, int64_t num_inputs);
 struct FewRowsProduct {
-  void* out;                 // (N,O): inp * weight^T + bias
-  void* gelu_out = nullptr;  // (N,O): GELU of it, or null
-  const void *inp, *weight;  // (N,I), (O,I)
-  const void* bias;          // (O), or null
+  void* out;                      // (N,O): inp * weight^T + bias
+  void* activated_out = nullptr;  // (N,O): its activation, or null
+  const void *inp, *weight;       // (N,I), (O,I)
+  const void* bias;               // (O), or null
   DType dtype;
   int64_t num_rows, num_outputs, num_inputs;
-  Gelu gelu = Gelu::kTanh;
+  Activation activation = Activation::kGeluTanh;
 };
 void few_rows_product(cudaStream_t stream, const FewRowsProduct& op);
 

@@ -20,7 +20,7 @@ struct ForwardArgs {
   float *mean, *rstd;
   const void *residual, *branch, *branch_bias, *weight, *bias;
   int64_t N, C, bias_period, first_row;
-  float epsilon;
+  float weight_offset, epsilon;
   DropoutMask mask;
   const int32_t* document_bounds;
   uint8_t* fp8_rows;  // null where the output is not stored in fp8
@@ -43,6 +43,7 @@ ForwardArgs device_args(const ResidualNormForward& args) {
           num_columns(rows),
           args.bias_period,
           args.first_row,
+          args.weight_offset,
           args.epsilon,
           make_mask(args.dropout),
           args.document_bounds.as<const int32_t>(),
@@ -195,7 +196,8 @@ __global__ void residual_norm_forward_kernel(ForwardArgs args) {
     if constexpr (!kRms)
       unpack(load_vec<Vec<R>::kSize>(static_cast<const X*>(args.bias) + vec * kSize), bias);
 #pragma unroll
-    for (int j = 0; j < kSize; ++j) values[j] = (values[j] - mean) * rstd * weight[j] + bias[j];
+    for (int j = 0; j < kSize; ++j)
+      values[j] = (values[j] - mean) * rstd * (weight[j] + args.weight_offset) + bias[j];
     const VecBeside<R, X> normed = pack<X>(values);
     if constexpr (std::is_same_v<X, bf16>) {
       if (args.fp8_rows != nullptr)

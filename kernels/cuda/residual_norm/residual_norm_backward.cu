@@ -22,7 +22,8 @@ void backward_of_norm(cudaStream_t stream, const ResidualNormBackward& args, boo
       args.dresidual.data(),       args.dbranch.data(),         partials,
       args.dnormed.data(),         args.dresidual_in.data(),    args.residual.data(),
       args.mean.as<const float>(), args.rstd.as<const float>(), args.weight.data(),
-      static_cast<int>(N),         static_cast<int>(C),         make_mask(args.dropout)};
+      static_cast<int>(N),         static_cast<int>(C),         args.weight_offset,
+      make_mask(args.dropout)};
   const bool is_rms = args.mean.empty();
   int blocks = 0;
   dispatch_stream(args.dresidual.dtype(), args.weight.dtype(), [&](auto of_stream, auto of_model) {

@@ -92,7 +92,7 @@ __device__ inline void store_column_sums(const float (&sums)[kSums][kVecs][kSize
   }
 }
 
-// With y = dnormed * weight, d = inp - mean and n = d * rstd:
+// With y = dnormed * (weight + weight_offset), d = inp - mean and n = d * rstd:
 //   gradient = rstd * (y - mean(y) - n * mean(y * n))
 // An RMSNorm (kRms) has 0 for mean and mean(y).
 template <typename R, typename X, typename Layout, bool kRms, bool kBranchBias>
@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(Layout::kMaxThreads, Layout::kMinBlocks)
       unpack(weights[i], weight);
 #pragma unroll
       for (int j = 0; j < kSize; ++j) {
-        const float d = x[j] - current.mean, y = gradient[j] * weight[j];
+        const float d = x[j] - current.mean, y = gradient[j] * (weight[j] + args.weight_offset);
         column_sums[0][i][j] += gradient[j] * (d * current.rstd);
         sums[0] += y * d;
         if constexpr (!kRms) {
@@ -161,7 +161,9 @@ __global__ void __launch_bounds__(Layout::kMaxThreads, Layout::kMinBlocks)
 #pragma unroll
       for (int j = 0; j < kSize; ++j) {
         const float d = x[j] - current.mean;
-        gradient[j] = current.rstd * (gradient[j] * weight[j] - mean_y - d * factor) + added[j];
+        gradient[j] =
+            current.rstd * (gradient[j] * (weight[j] + args.weight_offset) - mean_y - d * factor) +
+            added[j];
       }
       const int64_t offset = static_cast<int64_t>(row) * args.C + inputs.column(i);
       const Vec<R> along_stream = pack<R>(gradient);

@@ -13,6 +13,7 @@ struct BackwardArgs {
   const float *mean, *rstd;
   const void* weight;
   int N, C;
+  float weight_offset;
   DropoutMask mask;
 };
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Makes gpt.golden, llama.golden, bloom.golden, tr8.golden (bigscience's 104B), geglu.golden, reglu.golden, liglu.golden, erf.golden, d80.golden and d145.golden: a small model's logits, loss, gradients and 20 AdamW steps, by PyTorch on the CPU in fp32.
+"""Makes gpt.golden, llama.golden, bloom.golden, tr8.golden (bigscience's 104B), geglu.golden, reglu.golden, liglu.golden, erf.golden, d80.golden, d145.golden, llama31.golden,
+qwen2.golden, qwen3.golden, nemotron.golden and opt.golden: a small model's logits, loss, gradients and 20 AdamW steps, by PyTorch on the CPU in fp32.
 
     python3 tests/golden/trainer/make_golden.py gpt tests/golden/trainer/gpt.golden      # needs torch and numpy
     python3 tests/golden/trainer/make_golden.py llama tests/golden/trainer/llama.golden
@@ -13,11 +14,14 @@
     python3 tests/golden/trainer/make_golden.py d145 tests/golden/trainer/d145.golden
     python3 tests/golden/trainer/make_golden.py muon tests/golden/trainer/muon.golden
     python3 tests/golden/trainer/make_golden.py muon-llama tests/golden/trainer/muon-llama.golden
+    python3 tests/golden/trainer/make_golden.py llama31 tests/golden/trainer/llama31.golden     # and so on
 
 geglu has --glu-activation geglu and turns the first quarter of each head (--rotary-percent 0.25); reglu and liglu have those activations, reglu
 without biases and half a head that turns, liglu with a table of positions; erf has the exact GELU and heads that are
 larger than C / H (--kv-channels), as all of them have; d80 and d145 have heads of those sizes (GPT-3 2.7B, bigscience's 104B), of which
-the second, whose heads share a key, has no flash attention on a GPU.
+the second, whose heads share a key, has no flash attention on a GPU. llama31 has Llama-3.1's scaled frequencies, qwen2 biases of
+queries, keys and values alone, qwen3 an RMSNorm of each query and key, nemotron squared ReLU, LayerNorms (of queries and keys, too) whose
+weights are stored less 1, and half a head that turns, opt ReLU.
 
 muon and muon-llama are 20 steps of Muon with fp32 products; they also have the matrices after the first step, and the same with bf16
 products. The second one has groups of queries, a gated fc1, Nesterov's momentum, another scale and other coefficients, and one matrix for
@@ -60,7 +64,21 @@ SHAPES = dict(
     muon=dict(num_layers=2, hidden_size=32, num_heads=2, head_size=16, ffn_size=64, seq_length=32, vocab_size=64,
               micro_batch_size=2, num_micro_batches=2, num_steps=20,
               has_muon=1, muon_momentum=0.95, muon_nesterov=0, muon_splits_qkv=1, muon_scale=0, muon_extra_scale=0.2, muon_polar_express=0,
-              muon_iterations=5))
+              muon_iterations=5),
+    llama31=dict(num_layers=2, hidden_size=16, num_heads=4, head_size=64, ffn_size=40, seq_length=16, vocab_size=64,
+                 micro_batch_size=2, num_micro_batches=2, num_steps=20,
+                 uses_rms_norm=1, unties_head=1, has_biases=0, is_swiglu=1, rotary_base=500000, rope_scaling_factor=8, num_query_groups=2),
+    qwen2=dict(num_layers=2, hidden_size=16, num_heads=4, head_size=64, ffn_size=24, seq_length=12, vocab_size=48,
+               micro_batch_size=2, num_micro_batches=2, num_steps=20,
+               uses_rms_norm=1, has_biases=0, has_qkv_bias=1, is_swiglu=1, rotary_base=1000000, num_query_groups=2),
+    qwen3=dict(num_layers=2, hidden_size=16, num_heads=4, head_size=64, ffn_size=24, seq_length=12, vocab_size=48,
+               micro_batch_size=2, num_micro_batches=2, num_steps=20,
+               uses_rms_norm=1, has_biases=0, is_swiglu=1, rotary_base=1000000, num_query_groups=2, has_qk_norm=1),
+    nemotron=dict(num_layers=2, hidden_size=16, num_heads=4, head_size=64, ffn_size=24, seq_length=12, vocab_size=48,
+                  micro_batch_size=2, num_micro_batches=2, num_steps=20, unties_head=1, has_biases=0, has_squared_relu=1,
+                  stores_norms_less_one=1, rotary_base=10000, rotary_size=32, num_query_groups=2, has_qk_norm=1),
+    opt=dict(num_layers=2, hidden_size=16, num_heads=2, head_size=64, ffn_size=24, seq_length=12, vocab_size=48,
+             micro_batch_size=2, num_micro_batches=2, num_steps=20, has_relu=1))
 SHAPES['muon-llama'] = SHAPES['llama'] | dict(
     num_heads=4, head_size=16, hidden_size=24, has_muon=1, muon_momentum=0.9, muon_nesterov=1, muon_splits_qkv=0, muon_scale=1,
     muon_extra_scale=1, muon_polar_express=1, muon_iterations=8)
@@ -70,7 +88,10 @@ RMS_NORM, UNTIED, BIASES = SHAPE.get('uses_rms_norm', 0), SHAPE.get('unties_head
 ROTARY_BASE, GROUPS = SHAPE.get('rotary_base', 0), SHAPE.get('num_query_groups', SHAPE['num_heads'])
 EMBEDDING_NORM = SHAPE.get('has_embedding_norm', 0)
 ALIBI = SHAPE.get('has_alibi', 0)
-EXACT_GELU = SHAPE.get('has_exact_gelu', 0)
+QKV_BIAS, QK_NORM = SHAPE.get('has_qkv_bias', BIASES), SHAPE.get('has_qk_norm', 0)
+NORMS_LESS_ONE, ROPE_SCALING = SHAPE.get('stores_norms_less_one', 0), SHAPE.get('rope_scaling_factor', 0)
+ACTIVATION = next((act for name, act in dict(has_exact_gelu=F.gelu, has_relu=F.relu, has_squared_relu=lambda y: F.relu(y).square()).items() if name in SHAPE),
+                  lambda y: F.gelu(y, approximate='tanh'))
 GLU = next((act for name, act in dict(is_swiglu=F.silu, is_geglu=F.gelu, is_reglu=F.relu, is_liglu=lambda gate: gate).items() if name in SHAPE), None)
 OPTIMIZER = dict(lr=1e-3, beta1=0.9, beta2=0.95, eps=1e-8, weight_decay=0.1, clip_grad=0.5)
 L, C, H, D, FF, T, V = (SHAPE[k] for k in (
@@ -92,10 +113,10 @@ def words(name, count):
 
 
 def weight(name, *shape):
-    """Uniform in [-s, s), s a power of two: exact in fp32. Norm weights lie around 1."""
+    """Uniform in [-s, s), s a power of two: exact in fp32. Norm weights lie around 1, or as they are stored less 1."""
     u = (words(name, int(np.prod(shape))).astype(np.float32) / np.float32(2**24) - np.float32(0.5)).reshape(shape)
     if name.endswith('layernorm.weight'):
-        return 1 + u * np.float32(0.5)
+        return 1 - NORMS_LESS_ONE + u * np.float32(0.5)
     return u * np.float32(0.25)
 
 
@@ -120,30 +141,44 @@ def parameters():
               n + 'pre_mlp_layernorm.weight': (C,), n + 'pre_mlp_layernorm.bias': (C,),
               n + 'mlp.linear_fc1.weight': (fc1, C), n + 'mlp.linear_fc1.bias': (fc1,),
               n + 'mlp.linear_fc2.weight': (C, FF), n + 'mlp.linear_fc2.bias': (C,)}
+        if QK_NORM:
+            p |= {f'{n}self_attention.{x}_layernorm.{y}': (D,) for x in 'kq' for y in ('weight', 'bias')}
     p |= {'decoder.final_layernorm.weight': (C,), 'decoder.final_layernorm.bias': (C,)}
     if UNTIED:
         p['output_layer.weight'] = (V, C)
     p = {name: shape for name, shape in p.items()
-         if not (name.endswith('layernorm.bias') and RMS_NORM) and not ('linear' in name and name.endswith('.bias') and not BIASES)}
+         if not (name.endswith('layernorm.bias') and RMS_NORM)
+         and not ('linear' in name and name.endswith('.bias') and not (QKV_BIAS if 'linear_qkv' in name else BIASES))}
     return {name: torch.nn.Parameter(torch.tensor(weight(name, *shape))) for name, shape in p.items()}
 
 
 def norm(x, weights, name):
     """LayerNorm or RMSNorm, whose weights and biases are `name`.weight and `name`.bias."""
+    weight = weights[name + '.weight'] + NORMS_LESS_ONE
     if RMS_NORM:
-        return F.rms_norm(x, (C,), weights[name + '.weight'], 1e-5)
-    return F.layer_norm(x, (C,), weights[name + '.weight'], weights[name + '.bias'], 1e-5)
+        return F.rms_norm(x, weight.shape, weight, 1e-5)
+    return F.layer_norm(x, weight.shape, weight, weights[name + '.bias'], 1e-5)
 
 
 def linear(x, weights, name):
     return F.linear(x, weights[name + '.weight'], weights.get(name + '.bias'))
 
 
+def frequencies():
+    """Llama-3.1 divides those that turn less than once in 8192 positions, keeps those that turn four times, and blends the others
+    (transformers, modeling_rope_utils.py _compute_llama3_parameters)."""
+    f = float(ROTARY_BASE) ** (-torch.arange(0, ROTARY, 2) / ROTARY)
+    if not ROPE_SCALING:
+        return f
+    kept = ((8192 * f / (2 * math.pi) - 1) / (4 - 1)).clamp(0, 1)
+    return kept * f + (1 - kept) * f / ROPE_SCALING
+
+
 def rotate(x):
     """Turns the pairs (i, R/2 + i) of the first R of (..., T, D) by position * base^(-2i/R) (Su et al. 2021, arXiv:2104.09864)."""
     if not ROTARY_BASE:
         return x
-    angles = torch.arange(T)[:, None] * (float(ROTARY_BASE) ** (-torch.arange(0, ROTARY, 2) / ROTARY))
+    angles = torch.arange(T)[:, None] * frequencies()
     a, b = x[..., :ROTARY].chunk(2, dim=-1)
     return torch.cat((a * angles.cos() - b * angles.sin(), b * angles.cos() + a * angles.sin(), x[..., ROTARY:]), dim=-1)
 
@@ -164,9 +199,9 @@ def distances():
 
 
 def activation(y):
-    """GELU, or a gated linear unit (Shazeer 2020, arXiv:2002.05202); Megatron's GEGLU has the exact GELU."""
+    """GELU, ReLU, its square, or a gated linear unit (Shazeer 2020, arXiv:2002.05202); Megatron's GEGLU has the exact GELU."""
     if not GLU:
-        return F.gelu(y, approximate='none' if EXACT_GELU else 'tanh')
+        return ACTIVATION(y)
     gate, up = y.chunk(2, dim=-1)
     return GLU(gate) * up
 
@@ -182,7 +217,10 @@ def logits_of(p, ids):
         w = {k.removeprefix(f'decoder.layers.{i}.'): v for k, v in p.items() if k.startswith(f'decoder.layers.{i}.')}
         qkv = linear(norm(x, w, 'input_layernorm'), w, 'self_attention.linear_qkv')
         groups = qkv.view(-1, T, GROUPS, H // GROUPS + 2, D).permute(0, 2, 3, 1, 4)  # (B, G, R + 2, T, D)
-        q, k, v = groups[:, :, :-2], groups[:, :, -2:-1].expand(-1, -1, H // GROUPS, -1, -1), groups[:, :, -1:]
+        q, k, v = groups[:, :, :-2], groups[:, :, -2:-1], groups[:, :, -1:]
+        if QK_NORM:
+            q, k = norm(q, w, 'self_attention.q_layernorm'), norm(k, w, 'self_attention.k_layernorm')
+        k = k.expand(-1, -1, H // GROUPS, -1, -1)
         q, k, v = (rotate(q).flatten(1, 2), rotate(k).flatten(1, 2), v.expand_as(k).flatten(1, 2))
         scores = (q @ k.transpose(-1, -2) / D**0.5 + distances()).masked_fill(~causal, float('-inf'))
         att = (scores.softmax(-1) @ v).transpose(1, 2).reshape(-1, T, H * D)
@@ -293,8 +331,10 @@ def main(path):
     for name in ('embedding.word_embeddings.weight', 'embedding.position_embeddings.weight',
                  'embedding.word_embeddings_layernorm.weight', 'embedding.word_embeddings_layernorm.bias',
                  'decoder.layers.0.input_layernorm.weight', 'decoder.layers.0.mlp.linear_fc1.bias',
+                 'decoder.layers.1.self_attention.q_layernorm.weight', 'decoder.layers.1.self_attention.k_layernorm.weight',
                  'decoder.layers.1.self_attention.linear_proj.weight', 'decoder.layers.1.mlp.linear_fc2.weight',
-                 'decoder.final_layernorm.bias', 'output_layer.weight'):
+                 'decoder.final_layernorm.bias', 'output_layer.weight',
+                 'decoder.layers.0.self_attention.linear_qkv.bias' if QKV_BIAS > BIASES else ''):
         if name in p:
             out['final/' + name] = p[name]
 

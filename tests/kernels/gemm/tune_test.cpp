@@ -24,20 +24,24 @@ Outputs run_products(Backend& backend, DType x = DType::kBFloat16) {
   const Tensor weight = arrays.make(x, {F, C}, random_values(F * C, 2, x, 0.1));
   const Tensor bias = arrays.make(x, {F}, random_values(F, 3, x));
   const Tensor pre = arrays.make(x, {N, F}), out = arrays.make(x, {N, F});
-  arrays.run(LinearGeluForward{
-      .out = out, .pre = pre, .inp = inp, .weight = weight, .bias = bias, .gelu = Gelu::kTanh});
+  arrays.run(LinearActivationForward{.out = out,
+                                     .pre = pre,
+                                     .inp = inp,
+                                     .weight = weight,
+                                     .bias = bias,
+                                     .activation = Activation::kGeluTanh});
   const Tensor weight2 = arrays.make(x, {C, F}, random_values(F * C, 4, x, 0.1));
   const Tensor out2 = arrays.make(x, {N, C}), dpre = arrays.make(x, {N, F});
   arrays.run(LinearForward{.out = out2, .inp = out, .weight = weight2});
   const Tensor dweight = arrays.make(DType::kFloat32, {F, C});
   const Tensor dbias = arrays.make(DType::kFloat32, {F});
-  arrays.run(LinearGeluBackwardInput{.dpre = dpre,
-                                     .dbias = dbias,
-                                     .dout = inp,
-                                     .weight = weight2,
-                                     .pre = pre,
-                                     .gelu = Gelu::kTanh,
-                                     .accumulate = false});
+  arrays.run(LinearActivationBackwardInput{.dpre = dpre,
+                                           .dbias = dbias,
+                                           .dout = inp,
+                                           .weight = weight2,
+                                           .pre = pre,
+                                           .activation = Activation::kGeluTanh,
+                                           .accumulate = false});
   arrays.run(
       LinearBackwardWeight{.dweight = dweight, .dout = dpre, .inp = inp, .accumulate = false});
   arrays.run(
@@ -154,13 +158,14 @@ TEST(Tune, GeluBesideAProductHasTheBitsOfItsKernel) {
     Arrays arrays(*backend);
     const Tensor out = arrays.make(x, {N, F}), pre = arrays.make(x, {N, F});
     const Tensor again = arrays.make(x, {N, F});
-    arrays.run(LinearGeluForward{.out = out,
-                                 .pre = pre,
-                                 .inp = arrays.make(x, {N, C}, random_values(N * C, 1, x)),
-                                 .weight = arrays.make(x, {F, C}, random_values(F * C, 2, x, 0.3)),
-                                 .bias = arrays.make(x, {F}, random_values(F, 3, x)),
-                                 .gelu = Gelu::kTanh});
-    arrays.run(GeluForward{.out = again, .pre = pre, .gelu = Gelu::kTanh});
+    arrays.run(
+        LinearActivationForward{.out = out,
+                                .pre = pre,
+                                .inp = arrays.make(x, {N, C}, random_values(N * C, 1, x)),
+                                .weight = arrays.make(x, {F, C}, random_values(F * C, 2, x, 0.3)),
+                                .bias = arrays.make(x, {F}, random_values(F, 3, x)),
+                                .activation = Activation::kGeluTanh});
+    arrays.run(ActivationForward{.out = again, .pre = pre, .activation = Activation::kGeluTanh});
     EXPECT_EQ(arrays.output("out", out).values, arrays.output("again", again).values);
   }
 }

@@ -43,7 +43,7 @@ TEST(MemoryPlan, EqualsWhatIsAllocated) {
       options.shape.num_query_groups = 1;
       options.shape.has_position_table = false;
       options.shape.rotary_size = options.shape.head_size;
-      options.shape.uses_rms_norm = true;
+      options.shape.uses_rms_norm = options.shape.has_qk_norm = true;
     }
     CountingBackend backend(create_cpu_backend());
     Trainer trainer(backend, options);

@@ -54,14 +54,21 @@ inline std::vector<NamedShape> all_shapes() {
   neox.has_position_table = false;
   neox.rotary_size = neox.head_size / 2;
   neox.rotary_interleaved = true;
-  neox.gelu = Gelu::kErf;
+  neox.activation = Activation::kGeluErf;
   ModelShape bloom = gpt2;
   bloom.has_position_table = false;
   bloom.has_alibi = bloom.has_embedding_norm = true;
   ModelShape geglu = gpt2;
   geglu.glu = Glu::kGeglu;
   geglu.has_embedding_norm = true;
-  return {{"gpt2", gpt2}, {"llama", llama}, {"neox", neox}, {"bloom", bloom}, {"geglu", geglu}};
+  ModelShape qwen3 = llama;
+  qwen3.has_qk_norm = true;
+  qwen3.rope_scaling_factor = 8;
+  ModelShape nemotron = neox;
+  nemotron.activation = Activation::kSquaredRelu;
+  nemotron.has_qk_norm = nemotron.stores_norms_less_one = true;
+  return {{"qwen3", qwen3}, {"nemotron", nemotron}, {"gpt2", gpt2},  {"llama", llama},
+          {"neox", neox},   {"bloom", bloom},       {"geglu", geglu}};
 }
 
 }  // namespace weft

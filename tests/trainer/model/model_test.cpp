@@ -64,7 +64,7 @@ TEST(ModelGradients, MatchFiniteDifferencesWithDropout) {
 TEST(ModelGradients, MatchFiniteDifferencesWithLossMaskAndErf) {
   TrainerOptions options = small_options();
   options.has_loss_mask = true;
-  options.shape.gelu = Gelu::kErf;
+  options.shape.activation = Activation::kGeluErf;
   check_gradients(options, /*masked=*/true);
 }
 
@@ -81,6 +81,25 @@ TEST(ModelGradients, MatchFiniteDifferencesWithAHeadOfItsOwnAndWithoutBiases) {
 TEST(ModelGradients, MatchFiniteDifferencesWithRmsNorm) {
   TrainerOptions options = small_options_with_dropout();
   options.shape.uses_rms_norm = true;
+  check_gradients(options);
+}
+
+TEST(ModelGradients, MatchFiniteDifferencesWithNormsOfQueriesAndKeys) {
+  for (const bool is_rms : {false, true}) {
+    TrainerOptions options = small_options_with_dropout();
+    options.shape.has_qk_norm = true;
+    options.shape.uses_rms_norm = is_rms;
+    // Without rotary positions a bias of all keys would change no softmax.
+    options.shape.has_position_table = false;
+    options.shape.rotary_size = kTestHeadSize / 2;
+    options.shape.stores_norms_less_one = is_rms;
+    check_gradients(options);
+  }
+}
+
+TEST(ModelGradients, MatchFiniteDifferencesWithSquaredRelu) {
+  TrainerOptions options = small_options();
+  options.shape.activation = Activation::kSquaredRelu;
   check_gradients(options);
 }
 

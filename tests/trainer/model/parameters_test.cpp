@@ -63,6 +63,36 @@ TEST(Parameters, ChunksOfARankLieInTheOrderOfBackward) {
   EXPECT_EQ(table.try_find("embedding.position_embeddings.weight"), nullptr);
 }
 
+// Those of transformers' models.
+TEST(Parameters, ModelsOfHuggingFaceHaveAsManyParameters) {
+  ModelShape qwen3 = gpt(28, 1024, 16, 40960, 151936);
+  qwen3.head_size = 128;
+  qwen3.ffn_size = 3072;
+  qwen3.num_query_groups = 8;
+  qwen3.glu = Glu::kSwiglu;
+  qwen3.uses_rms_norm = qwen3.has_qk_norm = true;
+  qwen3.has_biases = qwen3.has_qkv_bias = qwen3.has_position_table = false;
+  ModelShape qwen2 = qwen3;
+  qwen2.num_layers = 24, qwen2.hidden_size = 896, qwen2.num_heads = 14, qwen2.head_size = 64;
+  qwen2.ffn_size = 4864, qwen2.num_query_groups = 2;
+  qwen2.has_qk_norm = false;
+  qwen2.has_qkv_bias = true;
+  for (const auto& [shape, number] : {std::pair{qwen3, 596'049'920}, {qwen2, 494'032'768}}) {
+    EXPECT_EQ(shape.num_parameters(), number);
+    EXPECT_EQ(ParameterTable(shape, {}).num_parameters(), number);
+  }
+}
+
+TEST(Parameters, NormsWhoseWeightsAreStoredLessOneBeginWithZero) {
+  ModelShape shape = gpt(1, 64, 4, 16, 128);
+  shape.stores_norms_less_one = shape.has_qk_norm = true;
+  const ParameterTable table(shape, {});
+  for (const Parameter& parameter : table.all()) {
+    if (!parameter.name.ends_with("layernorm.weight")) continue;
+    EXPECT_EQ(parameter.init_value, 0) << parameter.name;
+  }
+}
+
 // Table 1 of Narayanan et al. 2021 (arXiv:2104.04473), in billions with three decimals.
 TEST(Parameters, PublishedModelSizes) {
   const struct {

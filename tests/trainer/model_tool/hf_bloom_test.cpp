@@ -56,7 +56,7 @@ TEST_F(HfBloom, AModelOfNoFormatSaysWhatIsInTheWay) {
               HasSubstr("which has no --position-embedding-type alibi"));
   EXPECT_THAT(
       export_error([](ModelShape& shape) {
-        shape.gelu = Gelu::kErf;
+        shape.activation = Activation::kGeluErf;
         shape.ffn_size = 80;
       }),
       HasSubstr("which has GELU by erf (--no-bias-gelu-fusion), a feed-forward size that is "

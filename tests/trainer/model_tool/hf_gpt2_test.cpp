@@ -458,7 +458,8 @@ TEST_F(HfGpt2, AnExportThatFailsLeavesNothing) {
 
 TEST_F(HfGpt2, RefusesModelsThatAreNotBuilt) {
   write_hf("", {{"model_type", "t5"}});
-  EXPECT_THAT(import_error(), HasSubstr("model_type is t5, only gpt2, llama and bloom"));
+  EXPECT_THAT(import_error(),
+              HasSubstr("model_type is t5, only gpt2, bloom, llama, mistral, qwen2 and qwen3"));
   write_hf("", {{"n_head", 5}});
   EXPECT_THAT(import_error(), HasSubstr("n_embd is not a multiple of n_head"));
   write_hf("", {{"n_layer", 3}});

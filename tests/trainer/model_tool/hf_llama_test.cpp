@@ -28,8 +28,10 @@ TEST_F(HfLlama, TensorsAreByteIdenticalAfterARoundTrip) {
 TEST_F(HfLlama, NamesWhatIsNotBuilt) {
   EXPECT_THAT(import_error({{"attention_bias", true}}), HasSubstr("attention_bias is true"));
   EXPECT_THAT(import_error({{"hidden_act", "gelu"}}), HasSubstr("hidden_act gelu is not built"));
+  EXPECT_THAT(import_error({{"rope_scaling", {{"factor", 8.0}, {"rope_type", "yarn"}}}}),
+              HasSubstr("rope_scaling of type yarn is not built"));
   EXPECT_THAT(import_error({{"rope_scaling", {{"factor", 8.0}, {"rope_type", "llama3"}}}}),
-              HasSubstr("rope_scaling of type llama3 is not built"));
+              HasSubstr("rope_scaling of type llama3 has no number low_freq_factor"));
   EXPECT_THAT(import_error({{"num_key_value_heads", 3}}),
               HasSubstr("num_attention_heads is not a multiple of num_key_value_heads"));
   EXPECT_THAT(import_error({{"intermediate_size", 47}}), HasSubstr("another shape than"));

@@ -22,7 +22,7 @@ TEST(Operation, LinearLayersHaveTheFlopsOfTheirProductInEveryDirection) {
   EXPECT_EQ(forward.flops, flops);
   EXPECT_EQ(forward.bytes, moved + 2 * 5) << "the bias, too";
   EXPECT_EQ(operation_of(LinearForward{.out = out, .inp = inp, .weight = weight}).bytes, moved);
-  const Operation gelu = operation_of(GeluForward{.out = out, .pre = out});
+  const Operation gelu = operation_of(ActivationForward{.out = out, .pre = out});
   EXPECT_EQ(to_string(gelu), "gelu_forward N=16 F=5 bf16");
   EXPECT_EQ(gelu.bytes, 2 * 2 * 16 * 5) << "one read, one write";
   const Operation dinp =
@@ -31,7 +31,7 @@ TEST(Operation, LinearLayersHaveTheFlopsOfTheirProductInEveryDirection) {
   EXPECT_EQ(dinp.flops, flops);
   EXPECT_EQ(dinp.bytes, moved);
   EXPECT_EQ(
-      operation_of(LinearGeluBackwardInput{
+      operation_of(LinearActivationBackwardInput{
                        .dpre = inp, .dout = out, .weight = weight, .pre = inp, .accumulate = true})
           .bytes,
       moved + 2 * 16 * 3);

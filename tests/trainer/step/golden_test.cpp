@@ -1,4 +1,4 @@
-// Compares small models of GPT's, LLaMA's and bigscience's shapes with PyTorch's values
+// Compares small models of all shapes with PyTorch's values
 // (tests/golden/trainer/make_golden.py): logits, loss, every gradient, and 20 steps of AdamW or
 // Muon with clipping and weight decay.
 #include <gtest/gtest.h>
@@ -76,11 +76,12 @@ class Words {
 
 std::vector<float> golden_weight(const Parameter& parameter) {
   const bool is_scale = parameter.name.find("layernorm.weight") != std::string::npos;
+  const float center = is_scale ? parameter.init_value : 0.0F;  // 1, or 0 as it is stored less 1
   Words words(parameter.name);
   std::vector<float> values(static_cast<size_t>(parameter.num_elements));
   for (float& value : values) {
     const float u = static_cast<float>(words.next()) / 16777216.0F - 0.5F;
-    value = is_scale ? 1 + u * 0.5F : u * 0.25F;
+    value = center + u * (is_scale ? 0.5F : 0.25F);
   }
   return values;
 }
@@ -115,7 +116,11 @@ class GoldenModel : public testing::TestWithParam<std::string> {
     if (golden_.has("is_geglu", false)) shape.glu = Glu::kGeglu;
     if (golden_.has("is_reglu", false)) shape.glu = Glu::kReglu;
     if (golden_.has("is_liglu", false)) shape.glu = Glu::kLiglu;
-    if (golden_.has("has_exact_gelu", false)) shape.gelu = Gelu::kErf;
+    if (golden_.has("has_exact_gelu", false)) shape.activation = Activation::kGeluErf;
+    if (golden_.has("has_relu", false)) shape.activation = Activation::kRelu;
+    if (golden_.has("has_squared_relu", false)) shape.activation = Activation::kSquaredRelu;
+    shape.has_qk_norm = golden_.has("has_qk_norm", false);
+    shape.stores_norms_less_one = golden_.has("stores_norms_less_one", false);
     shape.has_embedding_norm = golden_.has("has_embedding_norm", false);
     if (golden_.has("has_alibi", false)) {
       shape.has_position_table = false;
@@ -126,12 +131,15 @@ class GoldenModel : public testing::TestWithParam<std::string> {
       shape.rotary_size =
           golden_.has("rotary_size", false) ? golden_.integer("rotary_size") : shape.head_size;
       shape.rotary_base = golden_.value.at("rotary_base");
+      if (golden_.has("rope_scaling_factor", false))
+        shape.rope_scaling_factor = golden_.value.at("rope_scaling_factor");
     }
     if (golden_.has("num_query_groups", false))
       shape.num_query_groups = golden_.integer("num_query_groups");
     shape.uses_rms_norm = golden_.has("uses_rms_norm", false);
     shape.unties_head = golden_.has("unties_head", false);
-    shape.has_biases = shape.has_qkv_bias = golden_.has("has_biases", true);
+    shape.has_biases = golden_.has("has_biases", true);
+    shape.has_qkv_bias = golden_.has("has_qkv_bias", shape.has_biases);
     options.optimizer = {golden_.real("beta1"), golden_.real("beta2"), golden_.real("eps"),
                          golden_.real("weight_decay"), golden_.real("clip_grad")};
     if (has_muon()) options.optimizer.muon = muon_options(DType::kFloat32);
@@ -258,7 +266,8 @@ TEST_P(GoldenModel, FirstUpdateOfMuon) {
 
 INSTANTIATE_TEST_SUITE_P(Of, GoldenModel,
                          testing::Values("gpt", "llama", "tr8", "bloom", "geglu", "reglu", "liglu",
-                                         "erf", "d80", "d145", "muon", "muon-llama"),
+                                         "erf", "d80", "d145", "llama31", "qwen2", "qwen3",
+                                         "nemotron", "opt", "muon", "muon-llama"),
                          [](const auto& test) {
                            return test.param == "muon-llama" ? "muon_llama" : test.param;
                          });

@@ -55,12 +55,13 @@ struct Variant {
   bool train_padded_vocabulary = false;
   int64_t num_layers = 2, num_heads = 4, head_size = 16, ffn_size = 64, seq_length = 16;
   float clip_grad = 0.5F;  // below the norm of these gradients
-  Gelu gelu = Gelu::kTanh;
+  Activation activation = Activation::kGeluTanh;
   Glu glu = Glu::kNone;
   bool has_embedding_norm = false;
   bool has_rotary_positions = false, has_alibi = false;  // in place of the table
   int64_t num_query_groups = 0;
-  bool uses_rms_norm = false;
+  double rope_scaling_factor = 0;
+  bool uses_rms_norm = false, has_qk_norm = false, stores_norms_less_one = false;
   bool unties_head = false, has_biases = true, has_qkv_bias = true;
   bool documents = false;      // positions restart, and attention stays inside documents
   int64_t planned_length = 0;  // sequences of the buffers, if batches have shorter ones
@@ -97,16 +98,18 @@ struct Variant {
            std::to_string(bucket_elements) + " layers " + std::to_string(num_layers) + " heads " +
            std::to_string(num_heads) + " x " + std::to_string(head_size) + " ffn " +
            std::to_string(ffn_size) + " sequence " + std::to_string(seq_length) + " clip " +
-           std::to_string(clip_grad) + (gelu == Gelu::kErf ? " erf" : "") +
+           std::to_string(clip_grad) + " activation " +
+           std::to_string(static_cast<int>(activation)) +
            (glu == Glu::kNone ? "" : " GLU " + std::to_string(static_cast<int>(glu))) +
            (has_embedding_norm ? " embedding-norm" : "") + (has_rotary_positions ? " rotary" : "") +
            (has_alibi ? " ALiBi" : "") +
            (num_query_groups > 0 ? " groups " + std::to_string(num_query_groups) : "") +
-           (uses_rms_norm ? " RMSNorm" : "") + (unties_head ? " untied" : "") +
-           (has_biases ? "" : " no-biases") + (has_qkv_bias ? "" : " no-qkv-bias") +
-           (has_bf16_moments ? " bf16-moments" : "") + name_of(muon) +
-           (fp8 ? (fp8->is_delayed ? " fp8" : " fp8 tensorwise") : "") + name_of(recompute) +
-           (logits_chunk > 0 ? " logits " + std::to_string(logits_chunk) : "");
+           (rope_scaling_factor > 0 ? " scaled" : "") + (uses_rms_norm ? " RMSNorm" : "") +
+           (has_qk_norm ? " qk-norm" : "") + (stores_norms_less_one ? " 1p" : "") +
+           (unties_head ? " untied" : "") + (has_biases ? "" : " no-biases") +
+           (has_qkv_bias ? "" : " no-qkv-bias") + (has_bf16_moments ? " bf16-moments" : "") +
+           name_of(muon) + (fp8 ? (fp8->is_delayed ? " fp8" : " fp8 tensorwise") : "") +
+           name_of(recompute) + (logits_chunk > 0 ? " logits " + std::to_string(logits_chunk) : "");
   }
   TrainerOptions options() const {
     TrainerOptions options = small_options();
@@ -115,14 +118,17 @@ struct Variant {
     options.shape.head_size = head_size;
     options.shape.ffn_size = ffn_size;
     options.shape.seq_length = seq_length;
-    options.shape.gelu = gelu;
+    options.shape.activation = activation;
     options.shape.glu = glu;
     options.shape.has_embedding_norm = has_embedding_norm;
     options.shape.has_position_table = !has_rotary_positions && !has_alibi;
     options.shape.has_alibi = has_alibi;
     options.shape.rotary_size = has_rotary_positions ? head_size : 0;
     options.shape.num_query_groups = num_query_groups;
+    options.shape.rope_scaling_factor = has_rotary_positions ? rope_scaling_factor : 0;
     options.shape.uses_rms_norm = uses_rms_norm;
+    options.shape.has_qk_norm = has_qk_norm;
+    options.shape.stores_norms_less_one = stores_norms_less_one;
     options.shape.unties_head = unties_head;
     options.shape.has_biases = has_biases;
     options.shape.has_qkv_bias = has_qkv_bias;

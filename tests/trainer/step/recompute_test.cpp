@@ -58,6 +58,7 @@ TEST(Recompute, HasTheBitsOfKeepingEverythingWithAnFp32ResidualStream) {
                     .num_layers = 4,
                     .has_embedding_norm = true,
                     .uses_rms_norm = true,
+                    .has_qk_norm = true,
                     .loss_scale = LossScaleOptions{.constant = 256}});
 }
 
@@ -76,6 +77,12 @@ TEST(Recompute, HasTheBitsOfKeepingEverythingInFp8) {
                     .num_layers = 3,
                     .glu = Glu::kSwiglu,
                     .fp8 = Fp8Options{.has_weight_gradients = false}});
+  expect_same_bits({.dtype = DType::kBFloat16,
+                    .num_layers = 3,
+                    .activation = Activation::kSquaredRelu,
+                    .has_qk_norm = true,
+                    .stores_norms_less_one = true,
+                    .fp8 = Fp8Options{}});
 }
 
 // The copies belong to micro-batches, of which several are under way. A scale of the tensor itself
@@ -126,7 +133,7 @@ TEST(Recompute, HasTheSameBitsWhereEverythingMeets) {
                     .bucket_elements = 4096,
                     .dtype = DType::kBFloat16,
                     .num_layers = 4,
-                    .gelu = Gelu::kErf,
+                    .activation = Activation::kGeluErf,
                     .has_embedding_norm = true,
                     .has_biases = false,
                     .documents = true,

@@ -94,6 +94,25 @@ Variant llama(const Topology& topology) {
 
 TEST(TensorParallel, LlamasShapeIsThatOfOneRank) { expect_shape_of_one_rank(llama); }
 
+// Each rank makes the gradients of norms of queries and keys from its own heads.
+Variant qwen3(const Topology& topology) {
+  Variant v = llama(topology);
+  v.has_qk_norm = true;
+  return v;
+}
+
+Variant nemotron(const Topology& topology) {
+  Variant v = qwen3(topology);
+  v.glu = Glu::kNone;
+  v.activation = Activation::kSquaredRelu;
+  v.uses_rms_norm = false;
+  v.stores_norms_less_one = v.has_qkv_bias = true;
+  return v;
+}
+
+TEST(TensorParallel, Qwen3sShapeIsThatOfOneRank) { expect_shape_of_one_rank(qwen3); }
+TEST(TensorParallel, NemotronsShapeIsThatOfOneRank) { expect_shape_of_one_rank(nemotron); }
+
 TEST(TensorParallel, ALayerNormOfTheEmbeddingIsThatOfOneRank) {
   for (const float dropout : {0.0F, 0.1F}) {
     const Variant lone{

@@ -1,5 +1,6 @@
-#include "kernels/cpu/loops/gelu.h"
+#include "kernels/cpu/loops/activation.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace weft::cpu {
@@ -32,16 +33,33 @@ WEFT_VECTOR_CLONES void tanh_gelu_backward_row(float* gradient, const float* pre
 // Returns Phi(x), the normal distribution function.
 inline float normal_cdf(float x) { return 0.5F * (1.0F + std::erf(x * 0.70710678118654752F)); }
 
-}  // namespace
-
-void gelu_row(float* out, const float* pre, int64_t n, Gelu gelu) {
-  if (gelu == Gelu::kTanh) return tanh_gelu_row(out, pre, n);
-  for (int64_t i = 0; i < n; ++i) out[i] = pre[i] * normal_cdf(pre[i]);
+// Returns max(x, 0), or its square.
+inline float relu(float x, Activation activation) {
+  const float positive = std::max(x, 0.0F);
+  return activation == Activation::kRelu ? positive : positive * positive;
 }
 
-void gelu_backward_row(float* gradient, const float* pre, int64_t n, Gelu gelu) {
-  if (gelu == Gelu::kTanh) return tanh_gelu_backward_row(gradient, pre, n);
+inline float relu_slope(float x, Activation activation) {
+  if (activation == Activation::kRelu) return x > 0.0F ? 1.0F : 0.0F;
+  return 2.0F * std::max(x, 0.0F);
+}
+
+}  // namespace
+
+void activate_row(float* out, const float* pre, int64_t n, Activation activation) {
+  if (activation == Activation::kGeluTanh) return tanh_gelu_row(out, pre, n);
   for (int64_t i = 0; i < n; ++i) {
+    out[i] = is_gelu(activation) ? pre[i] * normal_cdf(pre[i]) : relu(pre[i], activation);
+  }
+}
+
+void activate_backward_row(float* gradient, const float* pre, int64_t n, Activation activation) {
+  if (activation == Activation::kGeluTanh) return tanh_gelu_backward_row(gradient, pre, n);
+  for (int64_t i = 0; i < n; ++i) {
+    if (!is_gelu(activation)) {
+      gradient[i] *= relu_slope(pre[i], activation);
+      continue;
+    }
     const float density = 0.39894228040143268F * std::exp(-0.5F * pre[i] * pre[i]);
     gradient[i] *= normal_cdf(pre[i]) + pre[i] * density;
   }

@@ -1,6 +1,6 @@
-// The sigmoid, GELU and its derivative, of which gated linear units also consist. Models of 16 bits
-// take the fast exponential and division: their errors of about 2^-21 are nothing beside the
-// rounding.
+// The sigmoid, activations and their derivatives, of which gated linear units also consist. Models
+// of 16 bits take the fast exponential and division: their errors of about 2^-21 are nothing beside
+// the rounding.
 #pragma once
 
 #include "kernels/operations/activation.h"
@@ -36,17 +36,25 @@ __device__ inline float fast_gelu_sigmoid(float x, float square) {
 }
 
 template <typename T>
-__device__ inline float gelu_value(float x, Gelu gelu) {
-  if (gelu == Gelu::kErf) return 0.5F * x * (1.0F + erff(x * 0.7071067811865476F));
+__device__ inline float activation_value(float x, Activation activation) {
+  if (activation == Activation::kGeluErf) return 0.5F * x * (1.0F + erff(x * 0.7071067811865476F));
+  if (!is_gelu(activation)) {
+    const float positive = x < 0.0F ? 0.0F : x;  // NaN stays
+    return activation == Activation::kRelu ? positive : positive * positive;
+  }
   if constexpr (sizeof(T) == 2) return __fmul_rn(x, fast_gelu_sigmoid(x, __fmul_rn(x, x)));
   return 0.5F * x * (1.0F + tanhf(kSqrt2OverPi * (x + kCubic * x * x * x)));
 }
 
 template <typename T>
-__device__ inline float gelu_derivative(float x, Gelu gelu) {
-  if (gelu == Gelu::kErf) {
+__device__ inline float activation_derivative(float x, Activation activation) {
+  if (activation == Activation::kGeluErf) {
     const float density = 0.3989422804014327F * expf(-0.5F * x * x);
     return 0.5F * (1.0F + erff(x * 0.7071067811865476F)) + x * density;
+  }
+  if (!is_gelu(activation)) {
+    const float slope = activation == Activation::kRelu ? 1.0F : 2.0F * x;
+    return x > 0.0F ? slope : 0.0F;
   }
   if constexpr (sizeof(T) == 2) {
     // With s the sigmoid of 2u: s + x s (1 - s) 2u'.
