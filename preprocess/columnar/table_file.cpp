@@ -14,6 +14,8 @@ namespace {
 
 // For the metadata alone, while a file is looked at: its columns are read within --decoder-memory.
 constexpr int64_t kMaxMetadataBytes = int64_t{256} << 20;
+// Less than a task by far; rank 0 sends the parts of all files to the others.
+constexpr int64_t kMinPartBytes = int64_t{4} << 20;
 // A schema has a few kB.
 constexpr uint32_t kMaxSchemaBytes = uint32_t{64} << 20;
 
@@ -99,15 +101,15 @@ std::shared_ptr<const Table> TableFile::open(int64_t max_memory_bytes,
   return table;
 }
 
-InputLayout TableFile::layout(const RowRequest& wanted, const std::atomic<bool>& cancelled,
-                              const LayoutLimits& limits) const {
+InputLayout TableFile::layout(const RowRequest& wanted, const std::atomic<bool>& cancelled) const {
   const std::shared_ptr<const Table> table = open(kMaxMetadataBytes, cancelled);
   table->check(wanted);
   InputLayout layout;
   layout.format = format_ == TableFormat::kParquet ? "parquet" : "arrow";
   layout.has_rows = true;
   layout.file_bytes = open_bytes_(cancelled)->size_bytes();
-  const int64_t distance_bytes = limits.part_distance_bytes(layout.file_bytes);
+  const int64_t distance_bytes =
+      LayoutLimits{.min_part_bytes = kMinPartBytes}.part_distance_bytes(layout.file_bytes);
   for (const int64_t begin : table->part_begins()) {
     if (begin - layout.part_begins.back() >= distance_bytes) layout.part_begins.push_back(begin);
   }

@@ -40,8 +40,7 @@ class TableFile {
 
   // Throws UsageError where the plug-in is missing; as Table::check for `wanted`, where that wants
   // something.
-  InputLayout layout(const RowRequest& wanted, const std::atomic<bool>& cancelled,
-                     const LayoutLimits& limits = {}) const;
+  InputLayout layout(const RowRequest& wanted, const std::atomic<bool>& cancelled) const;
   // See Table::read().
   std::unique_ptr<RowSource> read(int64_t begin, int64_t end, int64_t num_rows_passed,
                                   const RowRequest& request,

@@ -9,6 +9,7 @@
 
 #include "preprocess/columnar/table_file.h"
 #include "preprocess/inputs/input.h"
+#include "preprocess/inputs/layout_text.h"
 
 namespace weft {
 namespace {
@@ -82,14 +83,19 @@ class FileInput final : public Input {
     identity_ = {};
     if (S_ISREG(status.st_mode) && !tells_its_size(name(), status.st_size)) return be_stream();
     identity_ = identity_of(status);
-    if (const auto format = table_format_of_file(name())) {
-      table_ = std::make_unique<TableFile>(
-          name(), *format,
-          [path = name()](const std::atomic<bool>&) { return open_random_access(path); });
+    if (is_table()) {
       layout_ = table_->layout(wanted, cancelled);
     } else {
       layout_ = input_layout(name());
     }
+  }
+  std::string found() const override { return layout_.has_rows ? layout_text(layout_) : ""; }
+  // Ranks compare their identities, so a file that is another one here is no trouble.
+  void take_found(const std::string& found, const std::atomic<bool>& cancelled,
+                  const RowRequest& wanted) override {
+    identity_ = identity_of(status_of(name()));
+    if (!is_table()) return look(cancelled, wanted);
+    layout_ = layout_from(found);
   }
   bool has_changed() const override {
     return !identity_.version.empty() && identity_of(status_of(name())) != identity_;
@@ -108,6 +114,16 @@ class FileInput final : public Input {
   }
 
  private:
+  // Finds out whether it holds a table, but does not open that.
+  bool is_table() {
+    const auto format = table_format_of_file(name());
+    if (!format) return false;
+    table_ = std::make_unique<TableFile>(
+        name(), *format,
+        [path = name()](const std::atomic<bool>&) { return open_random_access(path); });
+    return true;
+  }
+
   std::unique_ptr<TableFile> table_;  // null: it holds none
 };
 

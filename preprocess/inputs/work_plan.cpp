@@ -4,6 +4,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "preprocess/inputs/look_at_inputs.h"
+
 namespace weft {
 namespace {
 
@@ -65,11 +67,11 @@ std::vector<bool> WorkPlan::inputs_with_rows() const {
 }
 
 WorkPlan plan_work(Inputs inputs, int64_t task_bytes, const std::atomic<bool>& cancelled,
-                   const RowRequest& wanted) {
+                   const RowRequest& wanted, const std::string& found) {
+  look_at_inputs(inputs, found, wanted, cancelled);
   WorkPlan plan;
   int64_t num_bytes = 0;
   for (auto& input : inputs) {
-    input->look(cancelled, wanted);
     const InputLayout& layout = input->layout();
     num_bytes += std::clamp<int64_t>(layout.file_bytes, 0, kMaxInputBytes);
     if (num_bytes >= kMaxInputBytes) {

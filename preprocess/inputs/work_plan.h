@@ -37,11 +37,11 @@ struct WorkPlan {
   bool can_resume() const;                      // every input can be told from a changed one
 };
 
-// Looks at every input, for `wanted` of tables. `task_bytes` of the file (compressed where
-// compressed) make a task, or more where the file cannot be cut so finely; an address of lines is
-// one task. Throws as Input::look().
+// Looks at every input, for `wanted` of tables, with what another process has `found`
+// (look_at_inputs.h). `task_bytes` of the file (compressed where compressed) make a task, or more
+// where the file cannot be cut so finely; an address of lines is one task. Throws as Input::look().
 WorkPlan plan_work(Inputs inputs, int64_t task_bytes, const std::atomic<bool>& cancelled,
-                   const RowRequest& wanted = {});
+                   const RowRequest& wanted = {}, const std::string& found = "");
 
 // The first input that is no longer what the plan was made for; null if all are.
 const Input* find_changed_input(const WorkPlan& plan);

@@ -131,12 +131,14 @@ void RunRanks::end_work(std::optional<RunFailure> failure) {
 
 std::string RunRanks::wait_for_listing(const StopRequested& stop_requested) {
   Lock lock(mutex_);
-  while (!listing_ && !end_) {
+  while (listings_.empty() && !end_) {
     if (stop_requested()) throw RankStopped{};
     news_.wait_for(lock, kPatience);
   }
-  if (!listing_) throw RunFailed(end_->exit_code, end_->message);
-  return *listing_;
+  if (listings_.empty()) throw RunFailed(end_->exit_code, end_->message);
+  std::string listing = std::move(listings_.front());
+  listings_.pop_front();
+  return listing;
 }
 
 std::optional<std::string> RunRanks::wait_for_work(const std::string& identity,

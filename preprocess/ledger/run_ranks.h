@@ -1,7 +1,7 @@
 // The processes that make one output together, as ranks of MPI. Rank 0 leads.
 //
 //   other ranks    rank 0
-//             <-   listing   what rank 0 has asked for all, such as the files of a store
+//             <-   listing   what rank 0 has asked for all: the files of stores, then what they are
 //   identity  ->             what this rank is about to make, for rank 0 to compare
 //             <-   work      the ledger answers; the token in the work folder of rank 0
 //   request   ->             to the ledger (ledger_link.h), as often as there is something to say
@@ -63,7 +63,8 @@ class RunRanks final : public LedgerLink {
   // For rank 0, in this order. All waiting ends with RunFailed when another rank has failed or is
   // lost.
 
-  // Gives all ranks what this one has asked a server.
+  // Gives all ranks what this one has asked a server, or found in files. Several times: the others
+  // wait for each.
   void send_listing(const std::string& listing);
   // Waits for the identities of all ranks. Throws ConfigurationDiffers; RankStopped when
   // `stop_requested` says so.
@@ -77,7 +78,7 @@ class RunRanks final : public LedgerLink {
 
   // For the other ranks, in this order.
 
-  // Waits for what send_listing() was given. Throws RunFailed and RankStopped as above.
+  // Waits for what send_listing() was given next. Throws RunFailed and RankStopped as above.
   std::string wait_for_listing(const StopRequested& stop_requested);
   // Waits until there is work, and returns what serve() was given; nothing if the run has ended
   // well without this rank. Throws RunFailed and RankStopped as above.
@@ -135,7 +136,8 @@ class RunRanks final : public LedgerLink {
   std::optional<Clock::time_point> abort_at_;  // whatever is not at its end then
 
   // Other ranks: what rank 0 has said.
-  std::optional<std::string> listing_, work_, reply_;
+  std::deque<std::string> listings_;  // that were not waited for yet
+  std::optional<std::string> work_, reply_;
   std::optional<RunFailure> end_;  // exit code 0: all is well
 
   std::thread thread_;

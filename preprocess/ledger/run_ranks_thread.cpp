@@ -67,7 +67,7 @@ void RunRanks::handle(RankMessage& message) {
       work_ = std::move(message.bytes);
       break;
     case kListing:
-      listing_ = std::move(message.bytes);
+      listings_.push_back(std::move(message.bytes));
       break;
     case kRequest:
       send(message.rank, kReply, answer(message.rank, message.bytes));

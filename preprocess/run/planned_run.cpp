@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "indexed_dataset/base/process/exit_code.h"
+#include "preprocess/inputs/look_at_inputs.h"
 #include "preprocess/rank/task_reader.h"
 #include "preprocess/run/disk_space_check.h"
 #include "preprocess/run/first_documents.h"
@@ -60,8 +61,12 @@ PlannedRun::PlannedRun(const PipelineConfig& its_config, const PipelineEvents& i
 void PlannedRun::look_at_inputs() {
   try {
     const StopFlag stopped(events.stop_requested);
+    RunRanks* const ranks = config.ranks;
+    const std::string found =
+        config.rank() > 0 ? ranks->wait_for_listing(events.stop_requested) : "";
     plan = plan_work(make_inputs(config.inputs, config.http), task_bytes_of(config), stopped.flag(),
-                     config.rules.split_texts_at ? RowRequest{} : rows_wanted(config));
+                     config.rules.split_texts_at ? RowRequest{} : rows_wanted(config), found);
+    if (ranks && config.rank() == 0) ranks->send_listing(found_text(plan.inputs));
     for (const auto& input : plan.inputs) check_can_be_read(*input, config.rules);
     if (config.max_documents >= 0)
       plan = first_documents(std::move(plan), config.max_documents, config, stopped.flag());

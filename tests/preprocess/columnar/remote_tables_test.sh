@@ -24,7 +24,7 @@ text = [" ".join(random.choices(words, k=60)) for _ in range(30000)]
 url = [f"https://www.site{i % 7}.org/{i}" for i in range(30000)]
 wide = pa.table({"text": text[:3000], "url": url[:3000], "n": range(3000), "other": [random.randbytes(3000) for _ in range(3000)]})
 pq.write_table(wide, sys.argv[1] + "/fineweb/wide.parquet", row_group_size=50, compression="snappy")
-pq.write_table(wide.slice(0, 500).drop(["other"]), "small.parquet", row_group_size=100, compression="none")
+pq.write_table(wide.slice(0, 500).drop(["other"]), sys.argv[1] + "/small.parquet", row_group_size=100, compression="none")
 tall = pa.table({"text": text, "url": url, "n": range(30000)})
 pq.write_table(tall, sys.argv[1] + "/fineweb/tall.parquet", row_group_size=10**6, use_dictionary=False, compression="none", data_page_size=1 << 20)
 for name, new in [("file", pa.ipc.new_file), ("stream", pa.ipc.new_stream)]:
@@ -77,14 +77,39 @@ rm uses
 expect 3 'wide.parquet: the column "words" is not there' "${run[@]}" --input hf://datasets/o/n/fineweb/wide.parquet --json-keys words --output-prefix x
 head -c 100000 $one/fineweb/wide.parquet >$one/cut.parquet
 expect 3 'cut.parquet: cannot be read' "${run[@]}" --input hf://datasets/o/n/cut.parquet --output-prefix x
-CONTENT=small.parquet start_server bad
+CONTENT=$one/small.parquet start_server bad
 bad=http://127.0.0.1:$(cat bad.port)
 web=("${run[@]}" --allow-http)
-expect 0 wrote "${run[@]}" --input small.parquet --output-prefix whole
+expect 0 wrote "${run[@]}" --input $one/small.parquet --output-prefix whole
 for mode in plain cuts; do
   expect 0 wrote "${web[@]}" --input "$bad/$mode" --output-prefix $mode
   same whole $mode
 done
 expect 7 'its server gives no ranges of it' "${web[@]}" --input "$bad/norange" --output-prefix x
 expect 7 'has changed' "${web[@]}" --input "$bad/changed" --output-prefix x
+
+echo "from a store that checks signatures"
+for name in $(env | grep -oE '^(AWS|GS)_[A-Z0-9_]+' || true); do unset "$name"; done
+python3 "$WEFT_SOURCE_DIR/tests/preprocess/object_store/fake_s3.py" $one >s3.port 2>s3.requests &
+servers+=($!)
+wait_until test -s s3.port
+export AWS_EC2_METADATA_DISABLED=true AWS_ACCESS_KEY_ID=mine AWS_SECRET_ACCESS_KEY=secret-of-mine AWS_ENDPOINT_URL=http://127.0.0.1:$(cat s3.port)
+expect 0 wrote "${run[@]}" --input s3://bucket/fineweb/ --output-prefix s3
+same fineweb s3
+
+echo "rank 0 looks for the others"
+: >hub.requests
+status=0
+(
+  . "$WEFT_SOURCE_DIR/tests/preprocess/mpi.sh"
+  ranks=(mpirun -n 3 "$data" preprocess --workers 1 --append-eod --origin-key url --allow-incoherent-file-system)
+  expect 0 '3 ranks make one output together' "${ranks[@]}" --input hf://datasets/o/n/small.parquet --output-prefix ranks
+  [ "$(grep -c '^hub 302 ' hub.requests)" -le 2 ] || fail "ranks that read nothing have asked where the file lies"
+  expect 0 '' "${ranks[@]}" --input hf://datasets/o/n/fineweb/{tall,wide}.parquet --output-prefix ranks2
+  same fineweb ranks2
+  expect 0 '' "${ranks[@]}" --input $one/fineweb --output-prefix ranks3
+  same fineweb ranks3
+  expect 3 'the column "words" is not there' "${ranks[@]}" --input $one/fineweb --json-keys words --output-prefix x
+) || status=$?
+[ $status = 0 ] || [ $status = 77 ] || exit $status
 echo "all passed"
