@@ -178,6 +178,9 @@ struct Buffers {
       qkv, dqkv, att, datt;
   Tensor logits, weight, bias, dweight, dbias, mean, rstd, lse, kept, losses, one, two;
   AdamW adamw;
+  // A batch of Newton-Schulz iterations of fc1: X and its successor, X X' and its polynomial.
+  static constexpr int64_t kMuonBatch = 4;
+  Tensor muon_x, muon_next, muon_products, muon_polynomial;
 
   Buffers(Arrays arrays, const Options& options) : o(options) {
     const DType f32 = DType::kFloat32;
@@ -211,12 +214,50 @@ struct Buffers {
     adamw.grad = arrays.make(f32, {num_parameters}), adamw.clip = two;
     adamw.decays = arrays.make(DType::kUInt8, {num_parameters / kOptimizerBlock});
     adamw.lr = 1e-9;
+    muon_x = arrays.make(o.x, {kMuonBatch, o.C, F});
+    muon_next = arrays.make(o.x, {kMuonBatch, o.C, F});
+    muon_products = arrays.make(o.x, {kMuonBatch, o.C, o.C});
+    muon_polynomial = arrays.make(o.x, {kMuonBatch, o.C, o.C});
   }
   // A view of the first elements.
   static Tensor view(const Tensor& tensor, std::initializer_list<int64_t> shape) {
     return Tensor(tensor.data(), tensor.dtype(), shape);
   }
 };
+
+// No row counts in the sum of a step, which is AdamW's.
+void add_muon(std::vector<Row>& rows, Backend& backend, const Buffers& b) {
+  const auto add = [&](const std::string& name, const auto& op) {
+    const Operation work = operation_of(op);
+    rows.push_back({name, 0, work.flops, work.bytes, [=, &backend] { backend.run(op); }});
+  };
+  const int64_t C = b.o.C, F = b.F;
+  const MatrixView fc1{.data = Buffers::view(b.dweight, {F * C}),
+                       .columns = C,
+                       .num_groups = 1,
+                       .group_rows = F,
+                       .run_rows = F};
+  const Tensor matrix = Buffers::view(b.muon_x, {C, F});
+  const Tensor &x = b.muon_x, &products = b.muon_products;
+  add("muon momentum",
+      MuonMomentum{.m = b.adamw.m, .grad = b.adamw.grad, .clip = b.two, .nesterov = true});
+  add("muon normalize fc1", NormalizeMatrix{.out = matrix, .inp = fc1, .transposed = true});
+  add("muon X X'", BatchedProduct{.out = products, .a = x, .b = x, .transposes_b = true});
+  add("muon polynomial", BatchedProduct{.out = b.muon_polynomial,
+                                        .a = products,
+                                        .b = products,
+                                        .c = products,
+                                        .alpha = 2.6F,
+                                        .beta = -6.3F});
+  add("muon next X",
+      BatchedProduct{.out = b.muon_next, .a = b.muon_polynomial, .b = x, .c = x, .beta = 4});
+  add("muon scale fc1", ScaleMatrix{.out = fc1, .inp = matrix, .transposed = true});
+  add("muon update", MuonUpdate{.param = b.adamw.param,
+                                .master = b.adamw.master,
+                                .remainder = b.adamw.remainder,
+                                .update = b.adamw.grad,
+                                .lr = 1e-9});
+}
 
 void add_linear(std::vector<Row>& rows, Backend& backend, const Buffers& b, const std::string& name,
                 int64_t I, int64_t O, bool has_bias = true) {
@@ -392,6 +433,7 @@ std::vector<Row> rows_of(Backend& backend, const Buffers& b) {
   rounded.v = Tensor(rounded.v.data(), DType::kBFloat16, {b.num_parameters});
   rows.push_back(
       {"adamw, bf16 moments", 0, 0, n * (step_bytes - 8), [=, &backend] { backend.run(rounded); }});
+  add_muon(rows, backend, b);
   return rows;
 }
 

@@ -21,7 +21,7 @@ class NcclWorld {
   virtual ~NcclWorld() = default;
   // Every rank of the run calls it at the same time with its own group, ranks ascending; a rank
   // that is alone gets the communicator of a group of one. Operations of each kind have run on
-  // return; exchange() only in a group of pipeline stages, which `exchanges` tells.
+  // return; exchange() only in a group that `exchanges`.
   virtual std::unique_ptr<Communicator> split(const std::vector<int>& ranks,
                                               const std::string& name, bool exchanges) = 0;
   // "NCCL 2.28.9, NCCL_ALGO=Ring, NCCL_PROTO=Simple"

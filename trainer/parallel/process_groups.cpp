@@ -115,12 +115,15 @@ ProcessGroups create_pinned_process_groups(HostGroup& host, const Topology& topo
 }
 
 ProcessGroups create_nccl_process_groups(HostGroup& host, const Topology& topology,
-                                         Backend& backend, std::string& description) {
+                                         Backend& backend, bool data_ranks_exchange,
+                                         std::string& description) {
   const std::unique_ptr<NcclWorld> world = create_nccl_world(host, backend);
   const int64_t free_bytes = backend.free_memory_bytes();
   ProcessGroups groups =
       create_groups(host, topology, [&](const std::vector<int>& ranks, GroupKind kind) {
-        return world->split(ranks, name_of(kind), kind == GroupKind::kPipeline);
+        return world->split(
+            ranks, name_of(kind),
+            kind == GroupKind::kPipeline || (kind == GroupKind::kData && data_ranks_exchange));
       });
   description = fmt::format("{}, {} MiB for {} groups of this rank", world->description(),
                             (free_bytes - backend.free_memory_bytes()) >> 20,

@@ -47,9 +47,11 @@ ProcessGroups create_host_process_groups(HostGroup& host, const Topology& topolo
 ProcessGroups create_pinned_process_groups(HostGroup& host, const Topology& topology,
                                            Backend& backend);
 // The same over NCCL; each rank has a GPU of its own. Throws as create_nccl_world(). `description`
-// gets that of the library.
+// gets that of the library. exchange() is for pipeline stages, and for data-parallel ranks where
+// `data_ranks_exchange` is set (Muon on shards).
 ProcessGroups create_nccl_process_groups(HostGroup& host, const Topology& topology,
-                                         Backend& backend, std::string& description);
+                                         Backend& backend, bool data_ranks_exchange,
+                                         std::string& description);
 
 // All ranks call it. Throws UsageError on each where two of them have the same device;
 // `device_id` is this rank's (Backend::device_id).

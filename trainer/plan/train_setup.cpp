@@ -77,7 +77,8 @@ ProcessGroups create_groups(const Topology& topology, const Config& config, Host
     how = "MPI, through pinned memory of the host: slow, for ranks that share a GPU";
   } else {
     check_devices_differ(ranks, backend.device_id());
-    groups = create_nccl_process_groups(ranks, topology, backend, how);
+    groups = create_nccl_process_groups(ranks, topology, backend,
+                                        config.uses_muon() && config.shards_optimizer(), how);
   }
   text = rank_table(ranks, groups.layout, ranks.all_gather(backend.description())) +
          "> tensors travel by " + how + "\n";

@@ -1,6 +1,7 @@
 #include "trainer/step/muon.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 namespace weft {
@@ -9,6 +10,9 @@ namespace {
 // Batches of smaller matrices have so many elements at most: their products then fill a GPU, and
 // the memory of the iterations is that of the largest matrices.
 constexpr int64_t kBatchElements = int64_t{16} << 20;
+
+// Pinned memory between ranks that share a GPU has room for so many transfers at once.
+constexpr size_t kMostTransfers = 16;
 
 int64_t num_rows_of(const Parameter& parameter) { return parameter.shape[0]; }
 
@@ -134,7 +138,8 @@ void Muon::orthogonalize(Tensor gradients) {
   if (is_sharded_) exchange(gradients, /*to_owner=*/false);
 }
 
-// The ranks of a slice take part in its exchange alone, and all go through the slices in one order.
+// The ranks of a slice take part in its exchange alone. All go through the slices, and through the
+// shares of each, in one order, so that none waits for a transfer that another one starts later.
 void Muon::exchange(Tensor gradients, bool to_owner) {
   const int rank = groups_.layout.dp_rank;
   for (const Slice& slice : slices_) {
@@ -145,7 +150,10 @@ void Muon::exchange(Tensor gradients, bool to_owner) {
       if (rank == slice.owner) transfers.push_back({part, share.rank, /*sends=*/!to_owner});
       if (rank == share.rank) transfers.push_back({part, slice.owner, /*sends=*/to_owner});
     }
-    if (!transfers.empty()) groups_.data->exchange(transfers, Stream::kCompute);
+    const std::span<const Transfer> all = transfers;
+    for (size_t first = 0; first < all.size(); first += kMostTransfers)
+      groups_.data->exchange(all.subspan(first, std::min(kMostTransfers, all.size() - first)),
+                             Stream::kCompute);
   }
 }
 
