@@ -1,5 +1,6 @@
 #include "preprocess/benchmarks/python_text.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "tokenizer/unicode/char_classes.h"
