@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -182,7 +183,7 @@ std::string utf8(uint32_t c) {
 // class.
 TEST_P(SplitSimd, EqualsScalarOnEveryCharacter) {
   std::string runs, between;
-  for (uint32_t c = 0; c < 0x110000; c += c < 0x20000 ? 1 : 0x101) {
+  for (uint32_t c = 0; c < 0x110000; ++c) {
     runs += utf8(c);
     between += 'a' + utf8(c) + '1' + utf8(c) + utf8(c) + ' ';
     if (runs.size() < 4000) continue;
@@ -191,6 +192,24 @@ TEST_P(SplitSimd, EqualsScalarOnEveryCharacter) {
     if (HasFatalFailure()) return;
     runs.clear();
     between.clear();
+  }
+}
+
+// $WEFT_SPLIT_CODE_POINTS of them, by default few.
+TEST_P(SplitSimd, EqualsScalarOnRandomCodePoints) {
+  const char* const wanted = std::getenv("WEFT_SPLIT_CODE_POINTS");
+  const int64_t num_wanted = wanted == nullptr ? 100'000 : std::stoll(wanted);
+  std::mt19937 random(21);
+  std::string text;
+  for (int64_t num_done = 0; num_done < num_wanted; text.clear()) {
+    for (const int64_t end = num_done + 4096; num_done < end; ++num_done) {
+      // Nearly all classes are below U+3100.
+      static constexpr uint32_t kLimits[] = {0x80, 0x80, 0x250, 0x700, 0x3100, 0x110000};
+      const auto drawn = static_cast<uint32_t>(random());
+      text += utf8(drawn / 6 % kLimits[drawn % 6]);
+    }
+    expect_same(text);
+    if (HasFatalFailure()) return;
   }
 }
 

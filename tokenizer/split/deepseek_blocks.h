@@ -37,7 +37,7 @@ struct DeepSeekBlocks : BlockPattern {
     const uint64_t word_starts =
         (words & ~((words | prefixes) << 1) & ~joined) | (joined << 1 & words & ~joined);
     const uint64_t unmatched_starts =
-        (unmatched & ~(unmatched << 1)) | first_bytes(unmatched & (words & ~cuts) >> 1, inner);
+        (unmatched & ~(unmatched << 1)) | first_bytes<4>(unmatched & (words & ~cuts) >> 1, inner);
     return cuts | word_starts | other_starts | unmatched_starts | number_starts<3>(numbers, inner) |
            line_starts<is_last>(white, newlines, taken, inner, cuts | numbers);
   }

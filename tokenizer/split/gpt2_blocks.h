@@ -1,4 +1,5 @@
-// GPT-2's pattern, StarCoder's and Falcon's (gpt2_piece.h) as an algebra of masks, for split_blocks.
+// GPT-2's pattern, StarCoder's and Falcon's (gpt2_piece.h) as an algebra of masks, for
+// split_blocks.
 //
 // Included by one .cpp per instruction set, as split_blocks.h is.
 #pragma once

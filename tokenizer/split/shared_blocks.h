@@ -17,11 +17,12 @@ namespace {
 // Bits that have another behind them; what follows the block counts as one.
 inline uint64_t followed_by(uint64_t bits) { return bits >> 1 | uint64_t{1} << 63; }
 
-// Marks the first bytes of the characters that end where `ends` has a bit.
+// Marks the first bytes of the characters that end where `ends` has a bit; white space has at most 3.
+template <int max_bytes = 3>
 inline uint64_t first_bytes(uint64_t ends, uint64_t inner) {
   if (inner == 0) return ends;
   uint64_t firsts = ends & ~inner;
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 1; i < max_bytes; ++i) {
     ends = (ends & inner) >> 1;
     firsts |= ends & ~inner;
   }

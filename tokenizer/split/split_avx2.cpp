@@ -63,6 +63,7 @@ struct Avx2 {
     masks.punctuation = in_set(tables.ascii_punctuation);
     masks.symbols = in_set(tables.ascii_symbols);
     masks.non_ascii = bytes_that([&](__m256i bytes) { return bytes; });
+    masks.leads = bytes_that([&](__m256i bytes) { return in_range(bytes, 0xC0, 0x40); });
     for (const uint8_t byte : kFalconNumbers)
       masks.falcon_numbers |= equal_to(static_cast<char>(byte));
     return masks;
@@ -76,7 +77,7 @@ struct Avx2 {
   template <typename Pattern>
   static void paint(const SplitTables& tables, const uint8_t* text_block, const uint8_t* end,
                     BlockMasks& masks, uint64_t& inner) {
-    paint_non_ascii(tables.classes, text_block, end, masks, inner);
+    paint_non_ascii(tables.classes, text_block, end, masks.leads, masks, inner);
   }
 
   template <bool any_case>

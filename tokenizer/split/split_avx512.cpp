@@ -126,6 +126,7 @@ struct Avx512 {
              .newlines = bytes_with(named, kNewline),
              .slashes = bytes_with(named, kSlash),
              .non_ascii = non_ascii,
+             .leads = bytes_from(bytes, 0xC0),
              .falcon_numbers = falcon_numbers},
             bytes_with(named, kSTMD),
             bytes_with(named, kRV),
@@ -146,7 +147,7 @@ struct Avx512 {
                                                      const uint8_t* text_block, const uint8_t* end,
                                                      Masks& masks, uint64_t& inner) {
     if (end - text_block < static_cast<ptrdiff_t>(kBlockBytes) + 2)
-      return paint_non_ascii(tables.classes, text_block, end, masks, inner);
+      return paint_non_ascii(tables.classes, text_block, end, masks.leads, masks, inner);
     const __m512i first = _mm512_loadu_si512(text_block);
     const __m512i second = _mm512_loadu_si512(text_block + 1);
     const __m512i third = _mm512_loadu_si512(text_block + 2);
@@ -197,13 +198,7 @@ struct Avx512 {
     masks.white_space |= in(kWhiteSpace);
     masks.punctuation |= in(set_of(CharClass::kPunctuation));
     masks.symbols |= in(set_of(CharClass::kSymbol));
-    if (from_four != 0) {
-      Masks of_four = masks;
-      of_four.non_ascii = from_four;
-      paint_non_ascii(tables.classes, text_block, end, of_four, inner);
-      of_four.non_ascii = masks.non_ascii;
-      masks = of_four;
-    }
+    if (from_four != 0) paint_non_ascii(tables.classes, text_block, end, from_four, masks, inner);
   }
 
   // All contractions are found at once: a letter follows each apostrophe, so that none of them

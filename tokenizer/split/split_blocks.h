@@ -28,22 +28,24 @@ struct BlockMasks {
   uint64_t marks = 0, numbers = 0, white_space = 0, punctuation = 0, symbols = 0;
   // U+0020, U+0027, U+000A and U+000D, U+002F
   uint64_t spaces = 0, apostrophes = 0, newlines = 0, slashes = 0;
-  uint64_t non_ascii = 0;
-  uint64_t falcon_numbers = 0;  // the bytes kFalconNumbers
+  uint64_t non_ascii = 0, leads = 0;  // leads: from 0xC0, so that a character may begin there
+  uint64_t falcon_numbers = 0;        // the bytes kFalconNumbers
 };
 
-// Puts the class of each character above ASCII on all its bytes; bytes in `inner` are not the first
-// of their character. The text ends at `end`, in this block or later. It is inlined so that the
-// compiler sees which masks nobody asks for.
+// Puts the class of each character that begins at `leads` on all its bytes; bytes in `inner` are not
+// the first of their character. The text ends at `end`, in this block or later. It is inlined so
+// that the compiler sees which masks nobody asks for.
 [[gnu::always_inline]] inline void paint_non_ascii(const CharClasses& classes, const uint8_t* block,
-                                                   const uint8_t* end, BlockMasks& masks,
-                                                   uint64_t& inner) {
-  const PatternText text = {classes, block, end};
-  for (uint64_t left = masks.non_ascii; left != 0;) {
+                                                   const uint8_t* end, uint64_t leads,
+                                                   BlockMasks& masks, uint64_t& inner) {
+  for (uint64_t left = leads; left != 0; left &= left - 1) {
     const int i = std::countr_zero(left);
-    const PatternChar c = text.at(block + i);
-    const uint64_t bytes = ((uint64_t{1} << c.num_bytes) - 1) << i;
-    const auto if_in = [&](ClassSet wanted) { return (c.classes & wanted) != 0 ? bytes : 0; };
+    const uint32_t c = non_ascii_code_point_at(block + i, end).value;
+    if (c == kNotACodePoint) continue;
+    // The first byte of a character begins with as many ones as the character has bytes.
+    const uint64_t bytes = ((uint64_t{1} << std::countl_one(block[i])) - 1) << i;
+    const ClassSet set = set_of(classes.class_of(c));
+    const auto if_in = [&](ClassSet wanted) { return (set & wanted) != 0 ? bytes : 0; };
     masks.letters |= if_in(kLetters);
     masks.upper |= if_in(set_of(CharClass::kUpper));
     masks.caseless |= if_in(set_of(CharClass::kCaseless));
@@ -53,7 +55,6 @@ struct BlockMasks {
     masks.punctuation |= if_in(set_of(CharClass::kPunctuation));
     masks.symbols |= if_in(set_of(CharClass::kSymbol));
     inner |= bytes & (bytes - 1);
-    left &= ~bytes;
   }
 }
 
@@ -133,20 +134,20 @@ template <typename Instructions, typename Pattern>
 size_t split_blocks(const SplitTables& tables, std::string_view text, size_t begin, size_t* ends,
                     size_t max_pieces) {
   const auto* const data = reinterpret_cast<const uint8_t*>(text.data());
-  const PatternText pattern_text = {tables.classes, data, data + text.size()};
-  const uint8_t* const end = pattern_text.end;
+  const uint8_t* const end = data + text.size();
   const uint8_t* p = data + begin;
   size_t num_pieces = 0;
   while (num_pieces + kBlockBytes <= max_pieces && p < end) {
-    const uint8_t* const block = Pattern::kCutsCharacters ? pattern_text.char_begin(p) : p;
+    const uint8_t* const block =
+        Pattern::kCutsCharacters ? PatternText{tables.classes, data, end}.char_begin(p) : p;
     if (static_cast<size_t>(end - block) < kBlockBytes) {
-      return num_pieces + split_last_block<Instructions, Pattern>(tables, pattern_text, block, p,
-                                                                  ends + num_pieces);
+      return num_pieces + split_last_block<Instructions, Pattern>(
+                              tables, {tables.classes, data, end}, block, p, ends + num_pieces);
     }
     const uint64_t starts = piece_starts<Instructions, Pattern, false>(tables, block, block, end) &
                             ~uint64_t{1} << (p - block);
     if (starts == 0) {  // a piece longer than a block, or nearly
-      p = Pattern::kPieceEnd(pattern_text, p);
+      p = Pattern::kPieceEnd({tables.classes, data, end}, p);
       ends[num_pieces++] = static_cast<size_t>(p - data);
       continue;
     }

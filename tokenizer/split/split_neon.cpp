@@ -27,6 +27,7 @@ struct Neon {
   static uint8x16_t is_slash(uint8x16_t bytes) { return bytes_equal(bytes, '/'); }
   static uint8x16_t is_non_ascii(uint8x16_t bytes) { return vcgeq_u8(bytes, vdupq_n_u8(0x80)); }
 
+  static uint8x16_t is_lead(uint8x16_t bytes) { return vcgeq_u8(bytes, vdupq_n_u8(0xC0)); }
   static uint8x16_t is_falcon_number(uint8x16_t bytes) {
     uint8x16_t found = vdupq_n_u8(0);
     for (const uint8_t byte : kFalconNumbers)
@@ -53,6 +54,7 @@ struct Neon {
     masks.newlines = neon_mask(block, is_newline_byte);
     masks.slashes = neon_mask(block, is_slash);
     masks.non_ascii = neon_mask(block, is_non_ascii);
+    masks.leads = neon_mask(block, is_lead);
     const auto in_set = [&](const AsciiSet& set) {
       return neon_mask(block, [&](uint8x16_t bytes) { return is_in_set(set, bytes); });
     };
@@ -65,7 +67,7 @@ struct Neon {
   template <typename Pattern>
   static void paint(const SplitTables& tables, const uint8_t* text_block, const uint8_t* end,
                     BlockMasks& masks, uint64_t& inner) {
-    paint_non_ascii(tables.classes, text_block, end, masks, inner);
+    paint_non_ascii(tables.classes, text_block, end, masks.leads, masks, inner);
   }
 
   template <bool any_case>

@@ -48,8 +48,8 @@ void use_stops_of_bloom(CharClasses& classes) {
     set_class(classes, {c, c}, CharClass::kPunctuation);
 }
 
-// Letters and marks are kLower, punctuation and symbols kPunctuation. In the ranges that the pattern
-// cuts out they are kCaseless and kSymbol, and what is none of them is kMark.
+// Letters and marks are kLower, punctuation and symbols kPunctuation. In the ranges that the
+// pattern cuts out they are kCaseless and kSymbol, and what is none of them is kMark.
 void group_for_deepseek(CharClasses& classes) {
   for (uint32_t c = 0; c < kNumCodePoints; ++c) {
     const bool is_han_or_kana = (c >= 0x4E00 && c <= 0x9FA5) || (c >= 0x3040 && c <= 0x30FF);

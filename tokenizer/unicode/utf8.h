@@ -1,11 +1,15 @@
 // One character of UTF-8, read and written.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 
 namespace weft {
+
+static_assert(std::endian::native == std::endian::little, "a character is loaded as one number");
 
 struct CodePoint {
   uint32_t value;
@@ -21,19 +25,26 @@ inline bool is_continuation(uint8_t byte) { return (byte & 0xC0) == 0x80; }
 // forms, surrogates and values above U+10FFFF are as invalid as a stray byte: one of one byte.
 inline CodePoint non_ascii_code_point_at(const uint8_t* p, const uint8_t* end) {
   constexpr CodePoint kInvalid = {kNotACodePoint, 1};
-  const ptrdiff_t num_left = end - p;
-  const uint32_t lead = p[0];
-  if (lead < 0xC2 || num_left < 2 || !is_continuation(p[1])) return kInvalid;
-  if (lead < 0xE0) return {(lead & 0x1F) << 6 | (p[1] & 0x3Fu), 2};
-  if (num_left < 3 || !is_continuation(p[2])) return kInvalid;
+  // One load for all bytes; those behind the text are 0, which continues no character.
+  uint32_t bytes = 0;
+  if (end - p >= 4) {
+    std::memcpy(&bytes, p, 4);
+  } else {
+    std::memcpy(&bytes, p, static_cast<size_t>(end - p));
+  }
+  const uint32_t lead = bytes & 0xFF;
+  const auto continues = [bytes](int i) { return (bytes >> 8 * i & 0xC0) == 0x80; };
+  const auto bits_of = [bytes](int i) { return bytes >> 8 * i & 0x3F; };
+  if (lead < 0xC2 || !continues(1)) return kInvalid;
+  if (lead < 0xE0) return {(lead & 0x1F) << 6 | bits_of(1), 2};
+  if (!continues(2)) return kInvalid;
   if (lead < 0xF0) {
-    const uint32_t code_point = (lead & 0xF) << 12 | (p[1] & 0x3Fu) << 6 | (p[2] & 0x3Fu);
+    const uint32_t code_point = (lead & 0xF) << 12 | bits_of(1) << 6 | bits_of(2);
     if (code_point < 0x800 || (code_point >= 0xD800 && code_point < 0xE000)) return kInvalid;
     return {code_point, 3};
   }
-  if (lead > 0xF4 || num_left < 4 || !is_continuation(p[3])) return kInvalid;
-  const uint32_t code_point =
-      (lead & 7) << 18 | (p[1] & 0x3Fu) << 12 | (p[2] & 0x3Fu) << 6 | (p[3] & 0x3Fu);
+  if (lead > 0xF4 || !continues(3)) return kInvalid;
+  const uint32_t code_point = (lead & 7) << 18 | bits_of(1) << 12 | bits_of(2) << 6 | bits_of(3);
   if (code_point < 0x10000 || code_point >= 0x110000) return kInvalid;
   return {code_point, 4};
 }
