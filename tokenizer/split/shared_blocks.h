@@ -17,7 +17,8 @@ namespace {
 // Bits that have another behind them; what follows the block counts as one.
 inline uint64_t followed_by(uint64_t bits) { return bits >> 1 | uint64_t{1} << 63; }
 
-// Marks the first bytes of the characters that end where `ends` has a bit; white space has at most 3.
+// Marks the first bytes of the characters that end where `ends` has a bit; white space has at most
+// 3.
 template <int max_bytes = 3>
 inline uint64_t first_bytes(uint64_t ends, uint64_t inner) {
   if (inner == 0) return ends;

@@ -32,9 +32,9 @@ struct BlockMasks {
   uint64_t falcon_numbers = 0;        // the bytes kFalconNumbers
 };
 
-// Puts the class of each character that begins at `leads` on all its bytes; bytes in `inner` are not
-// the first of their character. The text ends at `end`, in this block or later. It is inlined so
-// that the compiler sees which masks nobody asks for.
+// Puts the class of each character that begins at `leads` on all its bytes; bytes in `inner` are
+// not the first of their character. The text ends at `end`, in this block or later. It is inlined
+// so that the compiler sees which masks nobody asks for.
 [[gnu::always_inline]] inline void paint_non_ascii(const CharClasses& classes, const uint8_t* block,
                                                    const uint8_t* end, uint64_t leads,
                                                    BlockMasks& masks, uint64_t& inner) {
