@@ -88,7 +88,8 @@ SharedContextScorer::SharedContextScorer(Backend& backend, const InferenceWeight
   model_.plan().add(MemoryClass::kBatch, "loss", &loss_, DType::kFloat32, {1});
 }
 
-// A scorer without a device tells which operations there will be.
+// A scorer without a device tells which operations there will be, batch by batch: benchmarks have
+// millions of them.
 SharedContextScorer::SharedContextScorer(Backend& backend, const InferenceWeights& weights,
                                          std::span<const ScoreRequest> requests)
     : SharedContextScorer(backend, weights, requests, groups_of(requests),
@@ -96,8 +97,12 @@ SharedContextScorer::SharedContextScorer(Backend& backend, const InferenceWeight
   RecordingBackend recorder;
   SharedContextScorer planned(recorder, weights, requests, groups_, sizes_);
   planned.model_.allocate(0);
-  planned.score([](size_t) {});
-  model_.allocate(backend.workspace_bytes(recorder.operations()), weights.shared);
+  int64_t workspace_bytes = 0;
+  planned.score([&](size_t) {
+    workspace_bytes = std::max(workspace_bytes, backend.workspace_bytes(recorder.operations()));
+    recorder.clear();
+  });
+  model_.allocate(workspace_bytes, weights.shared);
   if (weights.stored != nullptr) model_.load(*weights.stored);
 }
 

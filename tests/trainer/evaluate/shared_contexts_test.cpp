@@ -9,16 +9,21 @@
 namespace weft {
 namespace {
 
-// Counts the tokens that the model reads.
+// Counts the tokens that the model reads, and the most operations that are planned together.
 class TokenCounter final : public ForwardingBackend {
  public:
   TokenCounter() : ForwardingBackend(create_test_backend()) {}
   using ForwardingBackend::run;
+  int64_t workspace_bytes(std::span<const AnyOperation> operations) const override {
+    most_planned = std::max(most_planned, operations.size());
+    return ForwardingBackend::workspace_bytes(operations);
+  }
   void run(const KeepKeys& op) override {
     num_kept += op.qkv.shape(0) * op.qkv.shape(1);
     inner().run(op);
   }
   int64_t num_kept = 0;
+  mutable size_t most_planned = 0;
 };
 
 class SharedContexts : public testing::TestWithParam<NamedShape> {
@@ -76,6 +81,21 @@ TEST_P(SharedContexts, AreThoseOfNeighboursInAModelWithoutDocuments) {
   EXPECT_FALSE(have_shared_contexts({}, shape));
   shape.masks_other_documents = true;
   EXPECT_FALSE(have_shared_contexts(all, shape));
+}
+
+// Benchmarks have thousands of batches. A plan holds the operations of one at a time.
+TEST_P(SharedContexts, ArePlannedBatchByBatch) {
+  const auto most_planned = [this](int32_t num_contexts) {
+    std::vector<ScoreRequest> requests;
+    for (int32_t i = 0; i < num_contexts; ++i) {
+      for (const int32_t ending : {0, 1})
+        requests.push_back({.tokens = {i % 2, ending}, .num_context = 1});
+    }
+    TokenCounter backend;
+    SharedContextScorer(backend, weights_of(stored_, DType::kFloat32), requests);
+    return backend.most_planned;
+  };
+  EXPECT_EQ(most_planned(500), most_planned(64));
 }
 
 INSTANTIATE_TEST_SUITE_P(AllShapes, SharedContexts, testing::ValuesIn(all_shapes()),
