@@ -104,15 +104,20 @@ int64_t eval_task_bytes(const Config& config, const ModelShape& shape,
 
 LiveModel::LiveModel(Run& run) : run_(run) {
   HostGroup& ranks = run.start.ranks;
-  backend_ = create_backend(run.device->backend->kind(), local_rank(ranks));
+  const auto new_backend = [&] {
+    return create_backend(run.device->backend->kind(), local_rank(ranks));
+  };
   const ModelShape& shape = run.model.trainer->shape();
   int64_t num_bytes = 0;
   if (run.texts.tasks) {
-    scorer_.emplace(*backend_, weights(), run.texts.tasks->longest_request(), batch_tokens(shape));
+    scorers_backend_ = new_backend();
+    scorer_.emplace(*scorers_backend_, weights(), run.texts.tasks->longest_request(),
+                    batch_tokens(shape));
     num_bytes += scorer_->device_bytes();
   }
   if (!run.texts.prompts.empty() && ranks.rank() + 1 == ranks.size()) {
-    generator_.emplace(*backend_, weights(), *run.texts.vocabulary, run.texts.prompts,
+    generators_backend_ = new_backend();
+    generator_.emplace(*generators_backend_, weights(), *run.texts.vocabulary, run.texts.prompts,
                        GenerateOptions());
     num_bytes += generator_->device_bytes();
   }

@@ -44,7 +44,8 @@ class LiveModel {
   std::optional<std::vector<Score>> score_together();
 
   Run& run_;
-  std::unique_ptr<Backend> backend_;
+  // A backend has one workspace, so each has its own.
+  std::unique_ptr<Backend> scorers_backend_, generators_backend_;
   std::optional<Scorer> scorer_;
   std::optional<TextGenerator> generator_;
 };

@@ -144,6 +144,42 @@ TEST_F(LiveModelRun, DataParallelRanksShareTheBenchmarks) {
   expect_those_of_the_checkpoint("watched", scores, samples);
 }
 
+// Attention to the long context needs more workspace than that to the short prompt.
+TEST_F(LiveModelRun, BenchmarksLongerThanThePromptKeepTheirWorkspace) {
+  write_file_atomically(
+      folder_ / "steps.jsonl",
+      nlohmann::json{{"context", std::string(250, 'x')}, {"endings", {"y"}}}.dump() + "\n");
+  const Arguments wide = {"--num-layers",
+                          "1",
+                          "--hidden-size",
+                          "512",
+                          "--num-attention-heads",
+                          "1",
+                          "--seq-length",
+                          "256",
+                          "--max-position-embeddings",
+                          "256",
+                          "--micro-batch-size",
+                          "1",
+                          "--global-batch-size",
+                          "1",
+                          "--train-iters",
+                          "2",
+                          "--lr-warmup-iters",
+                          "0",
+                          "--eval-tasks",
+                          (folder_ / "steps.jsonl").string(),
+                          "--eval-tasks-interval",
+                          "1",
+                          "--sample-prompt",
+                          "!",
+                          "--sample-interval",
+                          "2"};
+  ASSERT_EQ(run(training("wide", wide)), 0) << output();
+  EXPECT_THAT(output(), AllOf(HasSubstr(" task steps at iteration 2 | "),
+                              HasSubstr(" sample at iteration 2 | ! -> ")));
+}
+
 TEST_F(LiveModelRun, DryRunCountsTheMemoryOfBenchmarks) {
   write_tasks();
   const Arguments tasks = {"--eval-tasks", (folder_ / "steps.jsonl").string(),
