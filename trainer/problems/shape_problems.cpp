@@ -18,8 +18,6 @@ void check_llamas_options(const Config& c, ProblemList& p) {
        {std::pair{c.relu, "--relu"}, {c.squared_relu, "--squared-relu"}}) {
     p.add_if(is_given && is_gated, "{} and {} exclude each other", flag,
              c.swiglu ? "--swiglu" : "--glu-activation");
-    p.add_if(is_given && c.no_bias_gelu_fusion, "{} and --no-bias-gelu-fusion exclude each other",
-             flag);
   }
   p.add_if(c.relu && c.squared_relu, "--relu and --squared-relu exclude each other");
   p.add_if(c.hidden_size > 0 && c.ffn_size() == 0,
