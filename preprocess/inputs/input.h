@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -63,9 +64,12 @@ class Input {
                                            const std::atomic<bool>& cancelled,
                                            const DecodeOptions& options) const = 0;
   // The rows of the range, for an input whose layout has rows; see Table::read().
-  virtual std::unique_ptr<RowSource> open_rows(int64_t begin, int64_t end, int64_t num_rows_passed,
-                                               const RowRequest& request,
-                                               const std::atomic<bool>& cancelled) const;
+  virtual std::unique_ptr<RowSource> open_rows(int64_t /*begin*/, int64_t /*end*/,
+                                               int64_t /*num_rows_passed*/,
+                                               const RowRequest& /*request*/,
+                                               const std::atomic<bool>& /*cancelled*/) const {
+    throw std::logic_error(name_ + ": has no rows");
+  }
 
  protected:
   explicit Input(std::string name) : name_(std::move(name)) {}

@@ -34,11 +34,6 @@ bool is_pipe_or_device(const std::string& path) {
 
 }  // namespace
 
-std::unique_ptr<RowSource> Input::open_rows(int64_t, int64_t, int64_t, const RowRequest&,
-                                            const std::atomic<bool>&) const {
-  throw std::logic_error(name_ + ": has no rows");
-}
-
 std::shared_ptr<Input> make_input(const std::string& name, const HttpOptions& options) {
   if (looks_like_url(name)) return make_url_input(name, options);
   if (name == "-" || is_pipe_or_device(name)) return make_pipe_input(name);
