@@ -144,6 +144,10 @@ TEST(RandomTopologies, TrainTheModelOfOneRank) {
     const bool is_fp32 = many.dtype == DType::kFloat32;
     EXPECT_NEAR(outcome.first_loss, expected.first_loss,
                 (is_fp32 ? 1e-5 : 3e-3) * expected.first_loss);
+    // ReLU's slope jumps at 0, where 16 bits may round a product to the other side: a unit more or
+    // less changes a gradient of few tokens by some percent.
+    const bool has_jumps = many.glu == Glu::kNone && many.activation == Activation::kRelu;
+    const double tolerance = is_fp32 ? 1e-5 : has_jumps ? 0.2 : 0.05;
     // Some gradients are rounding alone: a norm of queries changes nothing where documents have one
     // token.
     const double least = 0.01 * norm_of(expected.gradients);
@@ -151,7 +155,7 @@ TEST(RandomTopologies, TrainTheModelOfOneRank) {
       const std::vector<float>& wanted = expected.gradients.at(name);
       const double norm = norm_of({{name, wanted}});
       const double error = relative_error(gradient, wanted) * (norm / std::max(norm, least));
-      EXPECT_LE(error, is_fp32 ? 1e-5 : 0.05) << name;
+      EXPECT_LE(error, tolerance) << name;
     }
     expect_near(outcome, expected, tolerance_of(many));
   });
