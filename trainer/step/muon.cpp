@@ -32,13 +32,8 @@ Muon::Muon(Backend& backend, const ProcessGroups& groups, const ParameterTable& 
       options_(std::move(options)),
       is_sharded_(shards.is_sharded()) {
   add_slices(table, shards);
-  size_t idx = 0;
-  for (const Parameter& parameter : table.all()) {
-    if (!parameter.is_layer_matrix) continue;
-    const Slice& slice = slices_[idx++];
-    if (owns(slice)) add_matrices(parameter, slice);
-  }
-  plan(memory);
+  batches_ = batches_of(table, groups.layout.dp_rank);
+  plan(table, memory);
 }
 
 void Muon::add_slices(const ParameterTable& table, const ArenaShards& shards) {
@@ -66,7 +61,19 @@ void Muon::add_slices(const ParameterTable& table, const ArenaShards& shards) {
   }
 }
 
-void Muon::add_matrices(const Parameter& parameter, const Slice& slice) {
+std::vector<Muon::Batch> Muon::batches_of(const ParameterTable& table, int owner) const {
+  std::vector<Batch> batches;
+  size_t idx = 0;
+  for (const Parameter& parameter : table.all()) {
+    if (!parameter.is_layer_matrix) continue;
+    const Slice& slice = slices_[idx++];
+    if (slice.owner == owner) add_matrices(parameter, slice, batches);
+  }
+  return batches;
+}
+
+void Muon::add_matrices(const Parameter& parameter, const Slice& slice,
+                        std::vector<Batch>& batches) const {
   const int tp_size = options_.gathers_matrices ? groups_.layout.tp_size : 1;
   const int tp_rank = options_.gathers_matrices ? groups_.layout.tp_rank : 0;
   const int64_t rows = num_rows_of(parameter), columns = parameter.shape[1];
@@ -94,35 +101,39 @@ void Muon::add_matrices(const Parameter& parameter, const Slice& slice) {
     matrix.is_transposed = matrix.whole.num_rows() > matrix.whole.num_columns();
     matrix.scale = scale_of(options_.scale, matrix.whole.num_rows(), matrix.whole.num_columns()) *
                    options_.extra_scale;
-    add(matrix);
+    add(matrix, batches);
     first_row += run;
   }
 }
 
-void Muon::add(const Matrix& matrix) {
-  const auto same = std::ranges::find_if(batches_, [&](const Batch& batch) {
+void Muon::add(const Matrix& matrix, std::vector<Batch>& batches) {
+  const auto same = std::ranges::find_if(batches, [&](const Batch& batch) {
     const int64_t num = static_cast<int64_t>(batch.size()) + 1;
     return batch[0].rows() == matrix.rows() && batch[0].columns() == matrix.columns() &&
            num * matrix.whole.num_elements() <= kBatchElements;
   });
-  if (same != batches_.end())
+  if (same != batches.end())
     same->push_back(matrix);
   else
-    batches_.push_back({matrix});
+    batches.push_back({matrix});
 }
 
-void Muon::plan(MemoryPlan& plan) {
+// Each rank takes the memory of the one with the largest batches, so that a plan of one tells that
+// of all.
+void Muon::plan(const ParameterTable& table, MemoryPlan& plan) {
   int64_t elements = 0, squares = 0, gathered = 0;
-  for (const Batch& batch : batches_) {
-    const auto num = static_cast<int64_t>(batch.size());
-    elements = std::max(elements, num * batch[0].whole.num_elements());
-    squares = std::max(squares, num * batch[0].rows() * batch[0].rows());
-    for (const Matrix& matrix : batch) {
-      if (matrix.is_gathered)
-        gathered = std::max(gathered, matrix.slice->arena.count * groups_.layout.tp_size);
+  for (int rank = 0; rank < groups_.layout.dp_size; ++rank) {
+    for (const Batch& batch : batches_of(table, rank)) {
+      const auto num = static_cast<int64_t>(batch.size());
+      elements = std::max(elements, num * batch[0].whole.num_elements());
+      squares = std::max(squares, num * batch[0].rows() * batch[0].rows());
+      for (const Matrix& matrix : batch) {
+        if (matrix.is_gathered)
+          gathered = std::max(gathered, matrix.slice->arena.count * groups_.layout.tp_size);
+      }
     }
   }
-  if (elements == 0) return;  // a stage or a rank may have no matrix
+  if (elements == 0) return;  // a stage may have no matrix
   const auto kClass = MemoryClass::kScratch;
   plan.add(kClass, "Newton-Schulz matrices", &x_, options_.products, {elements});
   plan.add(kClass, "Newton-Schulz matrices", &other_x_, options_.products, {elements});

@@ -65,20 +65,21 @@ class Muon {
   using Batch = std::vector<Matrix>;
 
   void add_slices(const ParameterTable& table, const ArenaShards& shards);
-  void add_matrices(const Parameter& parameter, const Slice& slice);
-  void add(const Matrix& matrix);
-  void plan(MemoryPlan& plan);
+  std::vector<Batch> batches_of(const ParameterTable& table, int owner) const;
+  void add_matrices(const Parameter& parameter, const Slice& slice,
+                    std::vector<Batch>& batches) const;
+  static void add(const Matrix& matrix, std::vector<Batch>& batches);
+  void plan(const ParameterTable& table, MemoryPlan& plan);
   void exchange(Tensor gradients, bool to_owner);
   void run(const Batch& batch, Tensor gradients);
   Tensor iterate(Tensor x, Tensor other) const;
-  bool owns(const Slice& slice) const { return slice.owner == groups_.layout.dp_rank; }
 
   Backend& backend_;
   const ProcessGroups& groups_;
   const MuonOptions options_;
   const bool is_sharded_;
-  std::vector<Slice> slices_;  // all of this rank's, in the order of the arena
-  std::vector<Batch> batches_;
+  std::vector<Slice> slices_;     // all of this rank's, in the order of the arena
+  std::vector<Batch> batches_;    // of those that it owns
   Tensor x_, other_x_;            // the matrices of a batch
   Tensor products_, polynomial_;  // X X', and what X is multiplied with
   Tensor gathered_;               // the slices of all tensor-parallel ranks, fp32

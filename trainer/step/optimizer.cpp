@@ -52,7 +52,7 @@ Optimizer::Optimizer(Backend& backend, const ProcessGroups& groups, const Parame
   }
   const DType moment = options.has_bf16_moments ? DType::kBFloat16 : DType::kFloat32;
   plan.add(state, muon_ ? "momentum and exp_avg" : "exp_avg", &exp_avg_, moment, {n});
-  plan.add(state, "exp_avg_sq", &exp_avg_sq_, moment, {num_second_moments});
+  plan.add(state, "exp_avg_sq", &exp_avg_sq_, moment, {most_second_moments()});
   const int64_t num_blocks = shards.padded_elements() / kOptimizerBlock;
   plan.add(kClass, "decay flags", &decays_, DType::kUInt8, {num_blocks});
   if (options.has_bf16_moments)
@@ -60,6 +60,24 @@ Optimizer::Optimizer(Backend& backend, const ProcessGroups& groups, const Parame
   plan.add(kClass, "norm", &range_sums_, DType::kFloat32,
            {std::max<int64_t>(1, static_cast<int64_t>(counted_.size()))});
   plan.add(kClass, "norm sum", &sum_, DType::kFloat32, {1});
+}
+
+// Returns the number of AdamW's elements on the rank that has the most. Each rank takes memory for
+// so many, so that a plan of one tells that of all.
+int64_t Optimizer::most_second_moments() const {
+  if (!muon_) return shards_.own_elements();
+  const int num_ranks = shards_.is_sharded() ? groups_.layout.dp_size : 1;
+  int64_t most = 0;
+  for (int rank = 0; rank < num_ranks; ++rank) {
+    int64_t count = 0;
+    for (const ArenaRange& bucket : shards_.buckets()) {
+      const ArenaRange part = shards_.part_of(bucket, rank);
+      for (const Segment& segment : segments_of({part, part}))
+        count += segment.is_matrix ? 0 : segment.part.arena.count;
+    }
+    most = std::max(most, count);
+  }
+  return most;
 }
 
 void Optimizer::count(const Part& part, ArenaRange counted) {

@@ -111,6 +111,7 @@ class Optimizer {
     bool is_matrix = false, is_word_table = false;  // a matrix is Muon's
   };
   std::vector<Segment> segments_of(const Part& part) const;
+  int64_t most_second_moments() const;
   void update_segment(const Segment& segment, Tensor norm_and_clip, const UpdateRates& rates,
                       int64_t step);
   void muon_update(const Part& part, const UpdateRates& rates);

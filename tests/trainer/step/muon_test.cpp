@@ -1,5 +1,5 @@
 // Muon on every kind of ranks: what they share of matrices, their state, and checkpoints of it.
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -155,6 +155,24 @@ TEST(Muon, MemoryHoldsOneMomentOfMatrices) {
   EXPECT_EQ(bytes_of(muon, "momentum and exp_avg"), bytes_of(adam, "exp_avg"));
   EXPECT_GT(bytes_of(muon, "Newton-Schulz matrices"), 0);
   EXPECT_EQ(bytes_of(adam, "Newton-Schulz matrices"), 0);
+}
+
+// --dry-run plans one of them. Large buckets leave ranks with matrices alone, or with none.
+TEST(Muon, ShardedRanksPlanTheSameMemory) {
+  Variant variant = with_muon();
+  variant.topology = {.dp_size = 4};
+  variant.shards_optimizer = true;
+  const std::unique_ptr<Backend> backend = create_cpu_backend(1);
+  for (const int64_t bucket : {int64_t{1024}, int64_t{5000}, int64_t{40'000'000}}) {
+    variant.bucket_elements = bucket;
+    std::vector<int64_t> bytes;
+    for (int rank = 0; rank < 4; ++rank) {
+      ProcessGroups groups = create_lone_process_groups();
+      groups.layout = layout_of(variant.topology, rank);
+      bytes.push_back(Trainer(*backend, variant.options(), groups).plan().device_bytes());
+    }
+    EXPECT_THAT(bytes, testing::Each(bytes[0])) << bucket;
+  }
 }
 
 }  // namespace
