@@ -6,7 +6,6 @@
 #include <cctype>
 #include <cerrno>
 #include <map>
-#include <stdexcept>
 #include <system_error>
 #include <utility>
 
