@@ -80,7 +80,8 @@ OpCase linear_activation_forward(DType x, Shape s, Activation activation, bool w
             const Values bias = with_bias ? in.bias : Values();
             const Values pre = reference::linear(in.inp, in.weight, bias, s.I, s.O);
             return {{"out", reference::activation(pre, activation)}, {"pre", pre}};
-          }};
+          },
+          activation == Activation::kSquaredRelu ? Accuracy::kSquare : Accuracy::kRounded};
 }
 
 OpCase activation_forward(DType x, Shape s, Activation activation) {

@@ -264,6 +264,8 @@ Tolerance device_tolerance(DType dtype, Accuracy accuracy) {
     case Accuracy::kRounded:
     case Accuracy::kFp8Sums:
       return {digits / 128, digits * 1e-2, digits * 4e-3};
+    case Accuracy::kSquare:  // of neighbours 2^-7 apart, and rounded
+      return {digits * 3 / 128, digits * 1e-2, digits * 4e-3};
     case Accuracy::kAttention:
       return {digits / 64, digits * 3e-2, digits * 7e-3};
     case Accuracy::kAttentionBackward:

@@ -23,11 +23,12 @@ struct Output {
 };
 using Outputs = std::vector<Output>;
 
-// Results of two devices that round to 16 bits differ by the last rounding only, or by products of
-// rounded probabilities (attention), or by differences of such products (its backward). Hopper adds
-// up fp8 products in fewer digits than fp32 has.
+// Results of two devices that round to 16 bits differ by the last rounding only, or by the square
+// of a rounded number, or by products of rounded probabilities (attention), or by differences of
+// such products (its backward). Hopper adds up fp8 products in fewer digits than fp32 has.
 enum class Accuracy {
   kRounded,
+  kSquare,
   kAttention,
   kAttentionBackward,
   kLongAttentionBackward,

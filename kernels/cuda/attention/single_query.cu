@@ -1,7 +1,7 @@
-// Some neighbouring lanes hold the query, 16 bytes each, and take some keys and values at a time;
-// the groups of lanes of a block share the keys, and what they leave is added up in shared memory.
-// Blocks share the keys of a head, kSingleQueryKeys each, from the first one that the query sees; a
-// second kernel adds up what they leave.
+// Some neighbouring lanes hold the query, 16 bytes each, and take key after key; the groups of
+// lanes of a block share the keys. The scores of its keys are in shared memory, between the passes
+// over keys and over values. Blocks share the keys of a head, kSingleQueryKeys each, from the first
+// one that the query sees; a second kernel adds up what they leave.
 #include <algorithm>
 #include <bit>
 
@@ -13,8 +13,10 @@
 namespace weft::cuda {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kThreads = 128;
+constexpr int kWarps = kThreads / 32;
 constexpr int kMaxHeadSize = 512;
+constexpr int kAhead = 4;  // keys that a group of lanes loads before it computes
 constexpr int kKeys = kSingleQueryKeys;
 
 struct SingleQuery {
@@ -41,6 +43,15 @@ struct SingleQuery {
   }
 };
 
+__device__ float max_of_block(float value, float* shared) {
+  value = warp_max(value);
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = value;
+  __syncthreads();
+  for (int warp = 0; warp < kWarps; ++warp) value = fmaxf(value, shared[warp]);
+  return value;
+}
+
 // The pieces of a vector that a lane has: 16 bytes each, or a number where vectors are no multiples
 // of that.
 template <typename T, int kSize, int kMaxPieces>
@@ -64,11 +75,8 @@ struct Pieces {
 
 template <typename T, int kSize, int kMaxPieces>
 __global__ void __launch_bounds__(kThreads) single_query_kernel(SingleQuery args) {
-  using Vectors = Pieces<T, kSize, kMaxPieces>;
-  // Keys and values that a group of lanes loads before it computes.
-  constexpr int kAhead = kMaxPieces == 1 ? 4 : 2;
-  extern __shared__ float partials[];                       // (groups,D)
-  __shared__ float largest_of[kThreads], sum_of[kThreads];  // by group
+  extern __shared__ float scores[];  // (kKeys), then (groups,D) partial outputs
+  __shared__ float of_warps[kWarps];
   const int H = static_cast<int>(args.q.H), D = static_cast<int>(args.q.D);
   const int b = blockIdx.x / H, h = blockIdx.x % H, key_head = h / args.group_size;
   const int lanes = args.lanes, lane = threadIdx.x % lanes, group = threadIdx.x / lanes;
@@ -81,79 +89,77 @@ __global__ void __launch_bounds__(kThreads) single_query_kernel(SingleQuery args
   const auto* values = static_cast<const T*>(args.v.data) + args.v.element(b, begin, key_head);
   const float slope = args.slopes == nullptr ? 0.0F : args.slopes[h];
 
-  Vectors query_vector, loaded_keys[kAhead], loaded_values[kAhead];
-  query_vector.load(static_cast<const T*>(args.q.data) + args.q.element(b, 0, h), lane, lanes,
-                    num_pieces);
   float query[kMaxPieces][kSize];
+  Pieces<T, kSize, kMaxPieces> loaded[kAhead];
+  loaded[0].load(static_cast<const T*>(args.q.data) + args.q.element(b, 0, h), lane, lanes,
+                 num_pieces);
 #pragma unroll
-  for (int i = 0; i < kMaxPieces; ++i) query_vector.unpack_piece(i, query[i]);
+  for (int i = 0; i < kMaxPieces; ++i) loaded[0].unpack_piece(i, query[i]);
 
-  // The softmax of the group's keys so far [Dao 2023, arXiv:2307.08691, algorithm 1].
-  float largest = -INFINITY, sum = 0.0F, total[kMaxPieces][kSize] = {};
-  for (int first = 0; first < count; first += kAhead * num_groups) {
+  // Loads the vectors of kAhead keys; groups whose keys are beyond the last one load that.
+  const auto load = [&](const T* vectors, int64_t stride, int first) {
 #pragma unroll
-    for (int a = 0; a < kAhead; ++a) {  // The last key stands for those behind it.
+    for (int a = 0; a < kAhead; ++a) {
       const int key = min(first + a * num_groups + group, count - 1);
-      loaded_keys[a].load(keys + key * args.k.token_stride, lane, lanes, num_pieces);
-      loaded_values[a].load(values + key * args.v.token_stride, lane, lanes, num_pieces);
+      loaded[a].load(vectors + key * stride, lane, lanes, num_pieces);
     }
-    float scores[kAhead], larger = largest;
+  };
+  float largest = -INFINITY;
+  for (int first = 0; first < count; first += kAhead * num_groups) {
+    load(keys, args.k.token_stride, first);
 #pragma unroll
     for (int a = 0; a < kAhead; ++a) {
       float dot = 0.0F;
 #pragma unroll
       for (int i = 0; i < kMaxPieces; ++i) {
         float key[kSize];
-        loaded_keys[a].unpack_piece(i, key);
+        loaded[a].unpack_piece(i, key);
 #pragma unroll
         for (int j = 0; j < kSize; ++j) dot += query[i][j] * key[j];
       }
       for (int offset = lanes / 2; offset > 0; offset /= 2)
         dot += __shfl_xor_sync(0xffffffffu, dot, offset);
       const int key = first + a * num_groups + group;
-      scores[a] =
-          key < count ? args.scale * dot + slope * static_cast<float>(key + distance) : -INFINITY;
-      larger = fmaxf(larger, scores[a]);
+      if (key >= count) continue;
+      const float score = args.scale * dot + slope * static_cast<float>(key + distance);
+      if (lane == 0) scores[key] = score;
+      largest = fmaxf(largest, score);
     }
-    // A group that has no key yet has no largest score.
-    const float shift = larger == -INFINITY ? 0.0F : larger, kept = expf(largest - shift);
-    largest = larger;
-    sum *= kept;
-#pragma unroll
-    for (int i = 0; i < kMaxPieces; ++i) {
-#pragma unroll
-      for (int j = 0; j < kSize; ++j) total[i][j] *= kept;
-    }
+  }
+  largest = max_of_block(largest, of_warps);
+  float sum[1] = {0.0F};
+  for (int key = threadIdx.x; key < count; key += kThreads) {
+    const float probability = expf(scores[key] - largest);
+    scores[key] = probability;
+    sum[0] += probability;
+  }
+  block_sum(sum);  // and all scores are there
+
+  float total[kMaxPieces][kSize] = {};
+  for (int first = 0; first < count; first += kAhead * num_groups) {
+    load(values, args.v.token_stride, first);
 #pragma unroll
     for (int a = 0; a < kAhead; ++a) {
-      const float weight = expf(scores[a] - shift);
-      sum += weight;
+      const int key = first + a * num_groups + group;
+      const float probability = key < count ? scores[key] : 0.0F;
 #pragma unroll
       for (int i = 0; i < kMaxPieces; ++i) {
         float value[kSize];
-        loaded_values[a].unpack_piece(i, value);
+        loaded[a].unpack_piece(i, value);
 #pragma unroll
-        for (int j = 0; j < kSize; ++j) total[i][j] += weight * value[j];
+        for (int j = 0; j < kSize; ++j) total[i][j] += probability * value[j];
       }
     }
   }
-  // Groups without a key have the weight 0.
-  if (lane == 0) largest_of[group] = largest;
-  __syncthreads();
-  const float own = largest;
-  for (int g = 0; g < num_groups; ++g) largest = fmaxf(largest, largest_of[g]);
-  const float weight = expf(own - largest);
-  if (lane == 0) sum_of[group] = weight * sum;
+  float* partials = scores + kKeys;
 #pragma unroll
   for (int i = 0; i < kMaxPieces; ++i) {
     const int piece = lane + i * lanes;
     if (piece >= num_pieces) continue;
 #pragma unroll
-    for (int j = 0; j < kSize; ++j) partials[group * D + piece * kSize + j] = weight * total[i][j];
+    for (int j = 0; j < kSize; ++j) partials[group * D + piece * kSize + j] = total[i][j];
   }
   __syncthreads();
-  sum = 0.0F;
-  for (int g = 0; g < num_groups; ++g) sum += sum_of[g];
   const bool is_alone = seen.num_chunks() == 1;
   float* left =
       args.partials + (blockIdx.x * static_cast<int64_t>(gridDim.y) + blockIdx.y) * (D + 2);
@@ -162,17 +168,17 @@ __global__ void __launch_bounds__(kThreads) single_query_kernel(SingleQuery args
     float value = 0.0F;
     for (int g = 0; g < num_groups; ++g) value += partials[g * D + d];
     if (is_alone) {
-      out[d] = T(value / sum);
+      out[d] = T(value / sum[0]);
     } else {
       left[d] = value;
     }
   }
   if (threadIdx.x != 0) return;
   if (is_alone) {
-    args.lse[blockIdx.x] = largest + logf(sum);
+    args.lse[blockIdx.x] = largest + logf(sum[0]);
   } else {
     left[D] = largest;
-    left[D + 1] = sum;
+    left[D + 1] = sum[0];
   }
 }
 
@@ -221,7 +227,7 @@ void single_query_attention(cudaStream_t stream, const AttentionForward& op, voi
                          .group_size = static_cast<int>(q.H / op.qkv.k.H),
                          .lanes = lanes,
                          .scale = op.scale};
-  const auto shared = static_cast<size_t>(kThreads / lanes * q.D * 4);
+  const auto shared = static_cast<size_t>((kKeys + kThreads / lanes * q.D) * 4);
   const auto heads = static_cast<unsigned>(q.B * q.H);
   const auto chunks = static_cast<unsigned>(num_key_chunks(op));
   dispatch(q.dtype, [&](auto type) {

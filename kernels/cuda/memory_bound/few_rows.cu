@@ -8,22 +8,7 @@ namespace weft::cuda {
 namespace {
 
 constexpr int kWarps = 8;
-// 16 bytes of the weight that a lane loads at a time; it computes one such load while the next one
-// is on its way.
-constexpr int kAhead = 5;
-
-// The pieces of a row of the weight that a lane has, `first` and every 32nd one after it.
-template <typename T>
-struct WeightPieces {
-  Vec<T> v[kAhead];
-  __device__ void load(const T* row, int first, int num_pieces) {
-#pragma unroll
-    for (int a = 0; a < kAhead; ++a) {
-      const int piece = first + 32 * a;
-      v[a] = piece < num_pieces ? load_vec(row + piece * Vec<T>::kSize) : Vec<T>{};
-    }
-  }
-};
+constexpr int kAhead = 4;  // 16 bytes of the weight that a lane loads before it computes
 
 template <typename T, int kRows>
 __global__ void __launch_bounds__(32 * kWarps)
@@ -35,17 +20,19 @@ __global__ void __launch_bounds__(32 * kWarps)
   const int lane = threadIdx.x % 32, num_pieces = static_cast<int>(I / kSize);
   const T* row = weight + o * I;
   float sums[kRows] = {};
-  WeightPieces<T> pieces, next;
-  next.load(row, lane, num_pieces);
   for (int first = lane; first < num_pieces; first += 32 * kAhead) {
-    pieces = next;
-    next.load(row, first + 32 * kAhead, num_pieces);
+    Vec<T> pieces[kAhead];
+#pragma unroll
+    for (int a = 0; a < kAhead; ++a) {
+      const int piece = first + 32 * a;
+      pieces[a] = piece < num_pieces ? load_vec(row + piece * kSize) : Vec<T>{};
+    }
 #pragma unroll
     for (int a = 0; a < kAhead; ++a) {
       const int piece = first + 32 * a;
       if (piece >= num_pieces) break;
       float weights[kSize];
-      unpack(pieces.v[a], weights);
+      unpack(pieces[a], weights);
 #pragma unroll
       for (int n = 0; n < kRows; ++n) {
         float values[kSize];
