@@ -8,6 +8,8 @@
 #include <array>
 #include <cstring>
 #include <fstream>
+#include <mutex>
+#include <optional>
 #include <random>
 #include <thread>
 
@@ -151,12 +153,15 @@ RunEnd ForkedRuns::run(const std::function<void()>& prepare,
   if (child < 0) throw std::runtime_error("cannot fork");
   if (child == 0) {
     if (prepare) prepare();
-    bool has_asked = false;
+    // A request to stop stays, as a signal does: several threads look for it.
+    std::mutex mutex;
+    std::optional<bool> answer;
     const auto is_stopped_at = [&](int64_t num_seen) {
       if (stop_if_ && stop_if_()) return true;
-      if (stop_at_ < 0 || num_seen < stop_at_ || has_asked) return false;
-      has_asked = true;
-      return !on_stop_ || on_stop_();
+      const std::lock_guard lock(mutex);
+      if (stop_at_ < 0 || (num_seen < stop_at_ && !answer)) return false;
+      if (!answer) answer = !on_stop_ || on_stop_();
+      return *answer;
     };
     ::_exit(run_here(config_, vocabulary_, is_stopped_at, shared));
   }
