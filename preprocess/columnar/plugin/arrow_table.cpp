@@ -287,8 +287,9 @@ class ArrowTable final : public Table {
                                   const RowRequest& request,
                                   const std::atomic<bool>& cancelled) const override {
     std::shared_ptr<const RandomAccess> bytes = bytes_->reading_ahead(read_ahead_, cancelled);
-    return std::make_unique<Rows>(places_, bytes ? std::move(bytes) : bytes_, name_,
-                                  columns_of(request), begin, end, num_rows_passed, request);
+    if (!bytes) bytes = bytes_;
+    return std::make_unique<Rows>(places_, std::move(bytes), name_, columns_of(request), begin, end,
+                                  num_rows_passed, request);
   }
 
  private:

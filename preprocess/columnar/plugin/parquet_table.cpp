@@ -302,9 +302,9 @@ class ParquetTable final : public Table {
         bytes_->reading_ahead(ranges_of(*metadata_, wanted, places_->group_at(begin),
                                         places_->group_at(end), num_rows_passed),
                               cancelled);
-    return std::make_unique<ParquetRows>(*places_, bytes ? std::move(bytes) : bytes_, name_,
-                                         metadata_, std::move(wanted), begin, end, num_rows_passed,
-                                         request);
+    if (!bytes) bytes = bytes_;
+    return std::make_unique<ParquetRows>(*places_, std::move(bytes), name_, metadata_,
+                                         std::move(wanted), begin, end, num_rows_passed, request);
   }
 
  private:
