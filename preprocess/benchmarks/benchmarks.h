@@ -12,7 +12,7 @@ namespace weft {
 struct Benchmark {
   const char* name;     // that of the task in lm-evaluation-harness
   const char* address;  // on the hub, at a commit
-  // Of that file; "" where it is known to the hub alone, which tells it when the file is fetched.
+  // The checksum of that file; "" where the hub alone has it, and gives it with the file.
   const char* sha256;
   // Returns the example of a row as `weft-model evaluate --tasks` reads it. Throws
   // std::runtime_error or nlohmann::json::exception for a row that is none.

@@ -1,4 +1,4 @@
-// What Python's str and re do with the texts of benchmarks.
+// Does with the texts of benchmarks as Python's str and re do.
 #pragma once
 
 #include <string>

@@ -94,7 +94,7 @@ using OpenTable = std::unique_ptr<Table>(TableFormat format,
                                          const std::string& name, int64_t max_memory_bytes);
 inline constexpr char kOpenTable[] = "weft_open_table_2";
 
-// What it exports, too: calls `use` with each row as a JSON object with all columns, lists and
+// Calls `use` with each row as a JSON object with all columns, lists and
 // structures among them. For small tables: of Parquet all is in memory. Throws as RowSource::next.
 using ReadJsonLines = void(TableFormat format, std::shared_ptr<const RandomAccess> file,
                            const std::string& name, int64_t max_memory_bytes,

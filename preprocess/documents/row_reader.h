@@ -10,7 +10,7 @@
 
 namespace weft {
 
-// What is read of a table for documents with these keys and origins, and for a condition. Throws as
+// Returns the columns to read for documents with these keys and origins, and a condition. Throws as
 // key_path() and origin_paths().
 RowRequest row_request(const std::vector<std::string>& keys, std::string_view origin_key,
                        const Condition& condition, size_t max_text_bytes, size_t chunk_bytes,

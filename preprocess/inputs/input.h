@@ -43,7 +43,7 @@ class Input {
   // Finds identity and layout, decoding nothing. `wanted` is what will be wanted of a table. Throws
   // std::system_error or NetworkError if the input cannot be read, as Table::check, ReadCancelled.
   virtual void look(const std::atomic<bool>& cancelled, const RowRequest& wanted) = 0;
-  // What look() has found, for take_found(); "" where each process must look itself.
+  // Returns what look() has found, for take_found(); "" where each process must look itself.
   virtual std::string found() const { return ""; }
   // The same as look() with what it has found in another process: no table is opened, and no server
   // is asked.

@@ -15,7 +15,7 @@ namespace weft {
 void look_at_inputs(const Inputs& inputs, const std::string& found, const RowRequest& wanted,
                     const std::atomic<bool>& cancelled);
 
-// What was found, for another process.
+// Returns what look_at_inputs() has found, for another process.
 std::string found_text(const Inputs& inputs);
 
 }  // namespace weft

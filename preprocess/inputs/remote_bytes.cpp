@@ -142,7 +142,7 @@ class BytesAhead final : public RandomAccess {
     Lock lock(mutex_);
     Block* const block = block_at(offset_bytes);
     if (block == nullptr) return 0;
-    // What a reader has skipped is not waited for.
+    // The reader does not wait for what it has skipped.
     for (Block& other : blocks_) {
       if (other.last_group >= block->first_group) break;
       if (other.state != Block::State::kFetching) release(other);
@@ -189,7 +189,7 @@ class BytesAhead final : public RandomAccess {
     changed_.notify_all();
   }
 
-  // What a thread of its own does.
+  // A thread of its own runs this.
   void fetch_ahead() const {
     Lock lock(mutex_);
     while (!is_ended_) {
